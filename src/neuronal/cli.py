@@ -1,0 +1,311 @@
+"""The ``neuronal`` command: parse, call one function, print. Torch is imported only by commands that compute."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from neuronal.names import find, unknown
+
+if TYPE_CHECKING:
+    from neuronal.experiments.record import Record
+    from neuronal.experiments.sweep import Study
+    from neuronal.train.timing import StepTime
+
+app = typer.Typer(
+    name="neuronal",
+    help="Change the neuron, keep the network.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Out = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
+
+
+@app.command()
+def compare(
+    recipe: Annotated[str | None, typer.Option(help="A named recipe to start from.")] = None,
+    data: Annotated[str | None, typer.Option(help="Dataset (see: neuronal data).")] = None,
+    model: Annotated[str | None, typer.Option(help="Network (see: neuronal models).")] = None,
+    widths: Annotated[str | None, typer.Option(help="Units per layer, such as 32,64,128.")] = None,
+    neurons: Annotated[str | None, typer.Option(help="Neurons, such as standard,zero_bias; all if left out.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, such as 0,1,2 or 0-9.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images per step.")] = None,
+    optim: Annotated[str | None, typer.Option(help="sgd, adam, adamw or adadelta.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of sgd.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="L2 penalty.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant, cosine, step or one_cycle_linear.")] = None,
+    holdout: Annotated[float | None, typer.Option(help="Share of the training data kept to follow accuracy.")] = None,
+    name: Annotated[str | None, typer.Option(help="Folder of this run; <data>-<model> if left out.")] = None,
+    out: Out = Path("runs"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train finished cells again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train the same network with each neuron, several seeds, and write a page that compares them.
+
+    What an option leaves open the recipe decides. Finished cells are kept: the same command again, after Ctrl-C or a
+    crash, goes on where it stopped.
+    """
+    options = {
+        "data": data,
+        "model": model,
+        "widths": None if widths is None else _whole_numbers("widths", widths),
+        "seeds": None if seeds is None else _whole_numbers("seeds", seeds),
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "optim": optim,
+        "lr": lr,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "schedule": schedule,
+        "holdout": holdout,
+    }
+    with _one_line_errors():
+        study = _study(recipe, {key: value for key, value in options.items() if value is not None}, neurons, name)
+        folder = out / study.recipe.name
+        _check(study, folder)
+    console = Console(stderr=True)
+    with _stopping(study, folder):
+        records = _sweep(study, folder, fresh, console)
+    _show(study, folder, records, fresh, as_json)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, such as runs/digits-cnn.")],
+    as_json: AsJson = False,
+) -> None:
+    """Draw the page of a run again from its records, without training anything."""
+    from neuronal.experiments.sweep import Study, Watch, finished
+
+    with _one_line_errors():
+        file = run / "study.json"
+        if not file.is_file():
+            raise ValueError(f"{run} is not the folder of a run: it has no study.json. neuronal compare makes one.")
+        try:
+            study = Study.from_json(json.loads(file.read_text(encoding="utf-8")))
+        except (KeyError, TypeError, ValueError) as damage:
+            raise ValueError(
+                f"{file} is damaged ({damage}). The neuronal compare of that run writes it anew."
+            ) from None
+        found = [finished(cell, run, Watch()) for cell in study.cells()]
+        records = [record for record in found if record]
+        if not records:
+            raise ValueError(f"{run} has no finished cell to report on. Run its neuronal compare first.")
+    if len(records) < len(found):
+        print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
+    _show(study, run, records, False, as_json)
+
+
+@app.command()
+def neurons(as_json: AsJson = False) -> None:
+    """List the neurons."""
+    from neuronal.nn.families import FAMILIES
+
+    rows = [{"neuron": f.name, "unit": f.unit, "promise": f.promise} for f in FAMILIES.values()]
+    _print_rows(rows, as_json)
+
+
+@app.command()
+def models(as_json: AsJson = False) -> None:
+    """List the networks, with their parameters for 32x32 colour images and 10 classes."""
+    from neuronal.models.registry import create_model, describe, list_models
+
+    rows = [
+        {"model": name, "parameters": sum(p.numel() for p in create_model(name).parameters()), "what": describe(name)}
+        for name in list_models()
+    ]
+    _print_rows(rows, as_json)
+
+
+@app.command()
+def data(as_json: AsJson = False) -> None:
+    """List the datasets."""
+    from neuronal.data.catalogue import DATASETS, load
+
+    rows = []
+    for name in DATASETS:
+        found = load(name)
+        size = "x".join(map(str, found.train.x.shape[1:]))
+        rows.append(
+            {"data": name, "shape": size, "train": len(found.train), "test": len(found.test), "source": found.source}
+        )
+    _print_rows(rows, as_json)
+
+
+def _study(recipe: str | None, options: Mapping[str, Any], neurons: str | None, name: str | None) -> Study:
+    from neuronal.experiments.sweep import Study
+    from neuronal.nn.families import FAMILIES, family
+    from neuronal.recipes import RECIPES
+    from neuronal.recipes.first_look import DIGITS
+
+    base = replace(find(RECIPES, recipe, "recipe") if recipe else DIGITS, **options)
+    place = name or (base.name if recipe else f"{base.data}-{base.model}")
+    if Path(place).is_absolute() or ".." in Path(place).parts:
+        raise ValueError(f"--name needs a folder below --out, got {place!r}.")
+    chosen = FAMILIES if neurons is None else dict.fromkeys(word.strip() for word in neurons.split(","))
+    return Study(replace(base, name=place), tuple(family(word).name for word in chosen))
+
+
+def _check(study: Study, folder: Path) -> None:
+    """Everything that can be known to go wrong, before any training."""
+    from neuronal.experiments.run import check
+    from neuronal.experiments.sweep import prepare
+
+    for variant in study.variants():
+        check(variant)
+    try:
+        prepare(folder)
+    except OSError as refused:
+        raise OSError(f"cannot write to {folder} ({refused.strerror}). Choose another place with --out.") from refused
+
+
+def _sweep(study: Study, folder: Path, fresh: bool, console: Console) -> Sequence[Record]:
+    from neuronal.experiments.sweep import sweep
+    from neuronal.report.terminal import Bars
+
+    with Bars(console) as bars:
+        return sweep(study, folder, fresh=fresh, watch=bars)
+
+
+def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as_json: bool) -> None:
+    """Writes the page, prints the table or the JSON."""
+    from neuronal.data.catalogue import load
+    from neuronal.experiments.compare import compare
+    from neuronal.experiments.record import write_whole
+    from neuronal.experiments.sweep import costs
+    from neuronal.report.page import page
+    from neuronal.report.terminal import table
+    from neuronal.report.words import findings
+
+    dataset = load(study.recipe.data)
+    comparison = compare(records)
+    with _stopping(study, folder):
+        measured = costs(study, folder, fresh=fresh)
+        by_family: dict[str, StepTime] = {v.family: cost for v in study.variants() if (cost := measured.of(v))}
+        write_whole(folder / "report.html", page(study, dataset, records, comparison, by_family))
+    sentences = findings(comparison, records, by_family, dataset.classes)
+    if as_json:
+        answer = {"study": study.to_json(), "comparison": comparison.to_json(), "costs": measured.to_json()}
+        print(json.dumps(answer | {"findings": sentences, "report": str(folder / "report.html")}, indent=1))
+        return
+    console = Console()
+    console.print(table(comparison, by_family, _title(study)))
+    for sentence in sentences:
+        console.print(f"- {escape(sentence)}", highlight=False)
+    console.print(f"report: {escape(str(folder / 'report.html'))}", highlight=False, soft_wrap=True)
+
+
+def _title(study: Study) -> str:
+    count = len(study.recipe.seeds)
+    return escape(f"{study.recipe.model} on {study.recipe.data}, {count} seed{'s' if count > 1 else ''}")
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    drawn = Table(*rows[0])
+    for row in rows:
+        drawn.add_row(*(escape(f"{value:,}" if isinstance(value, int) else value) for value in row.values()))
+    Console().print(drawn)
+
+
+def _whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """``0,1,2`` and ``0-2`` both mean 0, 1, 2."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            _fail(f"--{option} needs whole numbers such as 0,1,2 or 0-9, got {text!r}.", 2)
+        numbers += range(int(first), int(last or first) + 1)
+    return tuple(numbers)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM asks for the same clean stop as Ctrl-C."""
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs the command with ``words`` (those of the process if None) and returns its exit code."""
+    before = signal.signal(signal.SIGTERM, _terminate)
+    # The class typer raises for every wrong word on the command line has no public name of its own.
+    usage_error: Any = typer.BadParameter.__mro__[2]
+    try:
+        return app(words, standalone_mode=False) or 0
+    except typer.Exit as done:
+        return done.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except usage_error as wrong:
+        print(f"neuronal: {_usage(wrong)}", file=sys.stderr)
+        return 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _usage(wrong: Any) -> str:
+    """One line for a wrong word on the command line: what was given, the closest, what exists."""
+    context: Any = wrong.ctx
+    command: Any = getattr(context, "command", None)
+    option = getattr(wrong, "option_name", None)
+    if option and type(wrong).__name__ == "NoSuchOption":
+        options = [word for parameter in command.params for word in parameter.opts if word.startswith("--")]
+        return unknown(f"option of {context.command_path}", option, options)
+    if hasattr(command, "list_commands") and context.args:
+        return unknown("command", context.args[0], command.list_commands(context))
+    return f"{wrong.format_message()} See: {getattr(context, 'command_path', 'neuronal')} --help"
+
+
+def _fail(line: str, code: int) -> NoReturn:
+    print(f"neuronal: {line}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Inside: a wrong value, or a file that cannot be read or written, ends the command with its message alone."""
+    try:
+        yield
+    except ValueError as wrong:
+        _fail(str(wrong), 2)
+    except OSError as refused:
+        _fail(str(refused), 1)
+
+
+@contextmanager
+def _stopping(study: Study, folder: Path) -> Iterator[None]:
+    """Inside: Ctrl-C, SIGTERM or a full disk ends the command, says what is kept and how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, OSError) as stop:
+        from neuronal.experiments.record import cell_name
+
+        cells = study.cells()
+        done = sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in cells)
+        why = f"cannot write to {folder}: {stop.strerror}" if isinstance(stop, OSError) else "stopped"
+        _fail(
+            f"{why}; {done} of {len(cells)} cells are finished and kept. The same command goes on from there.",
+            1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130,
+        )

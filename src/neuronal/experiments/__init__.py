@@ -1,0 +1,1 @@
+"""Experiments are declared, not scripted: Recipe -> run -> Record -> compare -> Comparison."""

@@ -1,0 +1,147 @@
+"""Records to numbers that can be compared: means over seeds, their errors, and paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any, Literal
+
+from scipy.special import stdtrit
+
+from neuronal.experiments.record import Record
+from neuronal.nn.families import STANDARD
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a record that is worth a column: what it is, which way is better, where it is found."""
+
+    key: str
+    title: str
+    better: Literal["higher", "lower", "neither"]
+    get: Callable[[Record], float]
+
+
+METRICS = (
+    Metric("accuracy", "test accuracy", "higher", lambda r: r.metrics["accuracy"]),
+    Metric("lowest", "lowest accuracy over contrasts", "higher", lambda r: min(r.probes["contrast"]["accuracy"])),
+    Metric(
+        "zero_entropy",
+        "entropy at the zero image (1 = uniform)",
+        "neither",
+        lambda r: r.probes["zero_image"]["entropy"] / r.probes["zero_image"]["uniform_entropy"],
+    ),
+    Metric("dead", "dead units", "lower", lambda r: _share(r.probes["dead_units"])),
+    Metric("parameters", "parameters", "neither", lambda r: r.metrics["parameters"]),
+)
+
+
+def _share(dead_units: Mapping[str, Any]) -> float:
+    return dead_units["dead"] / dead_units["units"] if dead_units["units"] else 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean over seeds with its standard error (standard deviation over the root of the number of seeds)."""
+
+    mean: float
+    standard_error: float | None
+    """None with fewer than two seeds: one run says nothing about spread."""
+    num_seeds: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean of the differences seed by seed, with the 95% interval of Student's t; no interval from one seed."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    num_seeds: int
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """All that is known of one neuron in a comparison."""
+
+    family: str
+    estimates: Mapping[str, Estimate]
+    against_baseline: Mapping[str, Difference]
+    failed: Mapping[int, str]
+    """Seed to reason."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One row per neuron, in the order of the records."""
+
+    rows: tuple[Row, ...]
+    baseline: str | None
+
+    def row(self, family: str) -> Row:
+        return next(row for row in self.rows if row.family == family)
+
+    def best(self, key: str) -> Row | None:
+        """The row with the best mean of a metric; None if no row has it."""
+        sign = -1 if next(m.better for m in METRICS if m.key == key) == "lower" else 1
+        rows = [row for row in self.rows if key in row.estimates]
+        return max(rows, key=lambda row: sign * row.estimates[key].mean, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare(records: Iterable[Record], *, baseline: str = STANDARD.name) -> Comparison:
+    """Groups records by neuron; failed ones are counted and named, never averaged.
+
+    Differences are taken seed by seed, because cells of one seed share their data order and held-out images.
+    """
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(record.recipe.family, []).append(record)
+    values = {family: _values(group) for family, group in groups.items()}
+    rows = []
+    for family, group in groups.items():
+        estimates = {key: estimate(list(by_seed.values())) for key, by_seed in values[family].items()}
+        differences = {
+            key: difference(by_seed, values[baseline][key])
+            for key, by_seed in values[family].items()
+            if baseline in groups and family != baseline and set(by_seed) & set(values[baseline].get(key, {}))
+        }
+        failed = {record.seed: record.failure.reason for record in group if record.failure}
+        rows.append(Row(family, estimates, differences, failed))
+    return Comparison(tuple(rows), baseline if baseline in groups else None)
+
+
+def _values(records: Sequence[Record]) -> dict[str, dict[int, float]]:
+    """Metric to seed to value, for the metrics whose probe was run."""
+    found: dict[str, dict[int, float]] = {}
+    for record in records:
+        for metric in METRICS if record.failure is None else ():
+            with suppress(KeyError):
+                found.setdefault(metric.key, {})[record.seed] = metric.get(record)
+    return found
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    count = len(values)
+    error = stdev(values) / sqrt(count) if count > 1 else None
+    return Estimate(fmean(values), error, count)
+
+
+def difference(values: Mapping[int, float], others: Mapping[int, float]) -> Difference:
+    """``values`` minus ``others`` over the seeds both have."""
+    seeds = sorted(set(values) & set(others))
+    mean = estimate([values[seed] - others[seed] for seed in seeds])
+    if mean.standard_error is None:
+        return Difference(mean.mean, None, None, len(seeds))
+    half = float(stdtrit(len(seeds) - 1, 0.975)) * mean.standard_error
+    return Difference(mean.mean, mean.mean - half, mean.mean + half, len(seeds))

@@ -1,0 +1,46 @@
+"""What a training step of each neuron costs, relative to the standard one, measured side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+from accelerate import Accelerator
+
+from neuronal.data.catalogue import load
+from neuronal.experiments.environment import environment
+from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.run import network
+from neuronal.nn.families import STANDARD
+from neuronal.train.timing import StepTime, step_times
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Step times by fingerprint of the recipe, and where they were taken."""
+
+    steps: Mapping[str, StepTime]
+    environment: Mapping[str, str]
+
+    def of(self, recipe: Recipe) -> StepTime | None:
+        return self.steps.get(recipe.fingerprint())
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        steps = {key: StepTime(**step) for key, step in values["steps"].items()}
+        return cls(steps, dict(values["environment"]))
+
+
+def measure(variants: Sequence[Recipe]) -> Costs:
+    """Times the variants, which differ in their family alone, on one batch of their data."""
+    standard = replace(variants[0], family=STANDARD.name)
+    recipes = {recipe.fingerprint(): recipe for recipe in (standard, *variants)}
+    data = load(standard.data)
+    device = Accelerator().device
+    batch = data.train.rows(slice(standard.batch_size)).to(device)
+    models = {key: network(recipe, data, seed=0).to(device) for key, recipe in recipes.items()}
+    return Costs(step_times(models, standard.fingerprint(), batch), environment())

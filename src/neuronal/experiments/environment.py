@@ -1,0 +1,56 @@
+"""Where a number was measured: machine, versions, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+import neuronal
+
+
+@cache
+def environment() -> dict[str, str]:
+    """Versions of what computes, the processor or GPU, threads, and the commit when run from a checkout."""
+    facts = {"neuronal": neuronal.__version__, "commit": _commit(), "python": platform.python_version()}
+    for package in ("torch", "numpy", "accelerate"):
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = "not installed"
+    facts["system"] = f"{platform.system()} {platform.machine()}"
+    facts["processor"] = f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    facts["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return facts
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or "unknown processor")
+
+
+def _commit() -> str:
+    """Commit of the checkout this package lies in, with ``+changes`` if files differ; ``unknown`` elsewhere."""
+    package = Path(neuronal.__file__).parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(package), *words], capture_output=True, text=True, timeout=10)
+        done.check_returncode()
+        return done.stdout.strip()
+
+    try:
+        # An installed copy may lie inside somebody else's repository, whose commit would say nothing.
+        if Path(git("rev-parse", "--show-toplevel")) / "src" / "neuronal" != package:
+            return "unknown"
+        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"

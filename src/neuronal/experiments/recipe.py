@@ -1,0 +1,91 @@
+"""An experiment as a value: what to train, on what, how, and what to measure afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, Self
+
+from neuronal.names import UnknownName, unknown
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A frozen description of one experiment; a variant is ``dataclasses.replace(recipe, ...)``.
+
+    Names (``family``, ``model``, ``data``, ``optim``, ``schedule``, ``probes``) become objects in
+    :func:`neuronal.experiments.run.run`, which refuses unknown ones.
+
+    Args:
+        name: What the experiment is called; runs are kept in a folder of this name.
+        family: The neuron, a name in ``FAMILIES``.
+        model: The network, a name in ``list_models()``.
+        widths: Units per layer of models that take ``widths``; empty for the model's own default.
+        data: A name in ``DATASETS``.
+        holdout: Fraction of the training data kept apart to follow accuracy while training.
+        epochs: Passes over the training data.
+        batch_size: Images per step.
+        optim: Optimiser.
+        lr: Learning rate before the schedule.
+        momentum: For ``sgd``.
+        weight_decay: L2 penalty.
+        schedule: Learning-rate schedule.
+        seeds: One cell is trained per seed.
+        probes: What is measured on the trained network.
+    """
+
+    name: str
+    family: str = "standard"
+    model: str = "cnn"
+    widths: tuple[int, ...] = ()
+    data: str = "digits"
+    holdout: float = 0.1
+    epochs: int = 30
+    batch_size: int = 64
+    optim: str = "adam"
+    lr: float = 1e-3
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    seeds: tuple[int, ...] = (0, 1, 2)
+    probes: tuple[str, ...] = ("contrast", "zero_image", "dead_units")
+
+    def __post_init__(self) -> None:
+        # 1 and 1.0, or a list and a tuple, are the same experiment and must have the same fingerprint.
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "float":
+                object.__setattr__(self, field.name, float(value))
+            elif field.type.startswith("tuple"):
+                object.__setattr__(self, field.name, tuple(value))
+        if not self.seeds:
+            raise ValueError("a recipe needs at least one seed, got none.")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"a recipe needs each seed once, got {', '.join(map(str, self.seeds))}.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists, numbers and strings; :meth:`from_json` gives an equal recipe back."""
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        names = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in names:
+                raise UnknownName(unknown("field of a recipe", name, names))
+        return cls(**values)
+
+    def fingerprint(self) -> str:
+        """Eight characters that differ when the trained network can differ (the name and the seeds do not count).
+
+        Made of the fields that are not at their default, so a field added later changes no fingerprint of today.
+        """
+        values = self.to_json()
+        for field in fields(self):
+            default = field.default if field.default is not MISSING else None
+            if field.name in ("name", "seeds") or getattr(self, field.name) == default:
+                del values[field.name]
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,0 +1,1 @@
+"""Looks at a model and never changes it."""

@@ -1,0 +1,57 @@
+"""What goes on inside a model: its outputs, and its activations on the way. The only room with hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+Look = Callable[[str, Tensor], None]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """Inside: evaluation mode and no gradients; afterwards every module's own flag is back."""
+    flags = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield model
+    finally:
+        for module, flag in flags.items():
+            module.training = flag
+
+
+def outputs(model: nn.Module, x: Tensor, *, batch_size: int = 1024) -> Tensor:
+    """The model's outputs for all rows of ``x``, computed in batches in evaluation mode, on the model's device."""
+    device = next(model.parameters()).device
+    with evaluating(model):
+        return torch.cat([model(part.to(device)) for part in x.split(batch_size)])
+
+
+@contextmanager
+def watching(model: nn.Module, kinds: tuple[type[nn.Module], ...], look: Look) -> Iterator[None]:
+    """Inside: ``look(name, output)`` is called with every output of a module of one of the ``kinds``.
+
+    ``name`` is the module's path; a module used again in the same forward pass gets ``path:2``, ``path:3`` and so on.
+    """
+    calls: dict[str, int] = {}
+
+    def hook(path: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def after(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            calls[path] = calls.get(path, 0) + 1
+            look(path if calls[path] == 1 else f"{path}:{calls[path]}", output)
+
+        return after
+
+    handles = [model.register_forward_pre_hook(lambda *_: calls.clear())]
+    handles += [
+        module.register_forward_hook(hook(path)) for path, module in model.named_modules() if isinstance(module, kinds)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

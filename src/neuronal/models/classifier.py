@@ -1,0 +1,38 @@
+"""The shape every image model here has: features, then a linear head, named as timm names them."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from neuronal.nn.families import Family
+
+
+class Classifier(nn.Module):
+    """``features`` (images to vectors of ``num_features``) followed by a linear head of the same neuron family."""
+
+    def __init__(self, layers: Family, features: nn.Module, num_features: int, num_classes: int, in_chans: int) -> None:
+        super().__init__()
+        self.layers = layers
+        self.num_features = num_features
+        self.in_chans = in_chans
+        self.features = features
+        self.reset_classifier(num_classes)
+
+    def reset_classifier(self, num_classes: int) -> None:
+        """A new head for ``num_classes`` classes; 0 leaves the features as output."""
+        self.num_classes = num_classes
+        self.head = self.layers.Linear(self.num_features, num_classes) if num_classes else nn.Identity()
+
+    def get_classifier(self) -> nn.Module:
+        return self.head
+
+    def forward_features(self, x: Tensor) -> Tensor:
+        features: Tensor = self.features(x)
+        return features
+
+    def forward_head(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(x)
+        return logits
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.forward_head(self.forward_features(x))

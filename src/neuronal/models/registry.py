@@ -1,0 +1,76 @@
+"""Models by name, in timm's manner: ``register_model``, ``create_model``, ``list_models``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatch
+from importlib import import_module
+from inspect import signature
+from typing import Any, TypeVar
+
+from torch import nn
+
+from neuronal.names import find, unknown
+from neuronal.nn.families import Family, family
+
+# A file listed here is imported when a model is first looked up; its @register_model functions fill the table.
+_FILES = ("plain",)
+_MODELS: dict[str, Callable[..., nn.Module]] = {}
+
+Maker = TypeVar("Maker", bound=Callable[..., nn.Module])
+
+
+def register_model(make: Maker) -> Maker:
+    """Adds a function ``make(layers, *, num_classes, in_chans, img_size, ...)`` to the registry under its name."""
+    if make.__name__ in _MODELS:
+        raise ValueError(f"a model called {make.__name__!r} is registered already. Choose another name.")
+    _MODELS[make.__name__] = make
+    return make
+
+
+def _models() -> dict[str, Callable[..., nn.Module]]:
+    for file in _FILES:
+        import_module(f"neuronal.models.{file}")
+    return _MODELS
+
+
+def create_model(
+    name: str,
+    neuron: str | Family = "standard",
+    *,
+    num_classes: int = 10,
+    in_chans: int = 3,
+    img_size: int = 32,
+    **options: Any,
+) -> nn.Module:
+    """A new network called ``name`` whose units are of the family ``neuron``.
+
+    Args:
+        name: One of :func:`list_models`.
+        neuron: A name in ``FAMILIES``, or a ``Family`` of your own.
+        num_classes: Outputs of the head; 0 for features only.
+        in_chans: Channels of the images.
+        img_size: Side of the (square) images; only models that flatten positions depend on it.
+        options: The model's own, such as ``widths``; an unknown one is an error that lists them.
+    """
+    make = find(_models(), name, "model")
+    own = [p for p in signature(make).parameters if p not in ("layers", "num_classes", "in_chans", "img_size")]
+    for option in options:
+        if option not in own:
+            raise TypeError(unknown(f"option of model {name!r}", option, own))
+    layers = family(neuron) if isinstance(neuron, str) else neuron
+    return make(layers, num_classes=num_classes, in_chans=in_chans, img_size=img_size, **options)
+
+
+def list_models(filter: str = "*") -> list[str]:
+    """Names of the registered models that match a shell pattern, sorted."""
+    return sorted(name for name in _models() if fnmatch(name, filter))
+
+
+def is_model(name: str) -> bool:
+    return name in _models()
+
+
+def describe(name: str) -> str:
+    """The first line of what the model says of itself."""
+    return (find(_models(), name, "model").__doc__ or "").strip().splitlines()[0]

@@ -1,0 +1,18 @@
+"""What ``neuronal compare`` does when it is told nothing else: seconds per cell, on images everybody has."""
+
+from neuronal.experiments.recipe import Recipe
+
+# The rate is the best of 3e-4, 1e-3, 3e-3 and 1e-2 on held-out training images, for both neurons alike.
+DIGITS = Recipe(
+    name="digits",
+    model="cnn",
+    data="digits",
+    optim="adam",
+    lr=1e-2,
+    schedule="constant",
+    epochs=30,
+    batch_size=64,
+    holdout=0.1,
+    seeds=(0, 1, 2),
+    probes=("contrast", "zero_image", "dead_units"),
+)

@@ -1,0 +1,1 @@
+"""Records to what people look at: a table in the terminal, figures, one page."""

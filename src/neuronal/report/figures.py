@@ -1,0 +1,143 @@
+"""Figures as SVG text, small enough to read on a phone and sharp on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from neuronal.experiments.record import Record
+
+# Okabe & Ito's palette: told apart with any colour vision. Markers differ too, for print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e5e5e5",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    # A dollar sign in a class name is a dollar sign.
+    "text.parse_math": False,
+    "figure.constrained_layout.use": True,
+}
+
+Groups = Mapping[str, Sequence[Record]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure: its SVG, its title, and what can be seen in it, for those who cannot see it."""
+
+    svg: str
+    title: str
+    caption: str
+
+
+class _Canvas:
+    def __init__(self, figure: Figure, axes: Axes) -> None:
+        self.figure, self.axes, self.svg = figure, axes, ""
+
+
+@contextmanager
+def _canvas(name: str) -> Iterator[_Canvas]:
+    """Axes to draw on; afterwards ``svg`` holds the drawing. ``name`` keeps ids apart on a page of several."""
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=(4.6, 3.0))
+        canvas = _Canvas(figure, figure.add_subplot())
+        yield canvas
+        text = StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+        canvas.svg = text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def contrast_curves(groups: Groups) -> Drawing:
+    with _canvas("contrast") as canvas:
+        for number, (family, records) in enumerate(groups.items()):
+            multipliers = records[0].probes["contrast"]["multipliers"]
+            curves = [[100 * value for value in record.probes["contrast"]["accuracy"]] for record in records]
+            _band(canvas.axes, number, family, multipliers, curves, markers=True)
+        canvas.axes.set(xscale="log", xlabel="contrast multiplier", ylabel="test accuracy (%)", ylim=(0, 102))
+        _plain_numbers(canvas.axes.xaxis)
+        canvas.axes.invert_xaxis()
+        canvas.axes.legend()
+    return Drawing(
+        canvas.svg,
+        "Contrast",
+        "Test accuracy when every image is multiplied by the number below; full contrast on the left. "
+        "Lines are means over seeds, bands reach from the lowest to the highest seed.",
+    )
+
+
+def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Drawing:
+    with _canvas("zero") as canvas:
+        width = 0.8 / len(groups)
+        for number, (family, records) in enumerate(groups.items()):
+            every = [record.probes["zero_image"]["probabilities"] for record in records]
+            columns = list(zip(*every, strict=True))
+            means = [sum(column) / len(column) for column in columns]
+            places = [place + (number - (len(groups) - 1) / 2) * width for place in range(len(classes))]
+            canvas.axes.bar(places, means, width, color=_colour(number), label=family)
+            canvas.axes.vlines(places, list(map(min, columns)), list(map(max, columns)), color="#444444", linewidth=0.7)
+        canvas.axes.axhline(1 / len(classes), color="#444444", linewidth=1, linestyle="--", label="uniform")
+        canvas.axes.set(xlabel="class", ylabel="probability")
+        canvas.axes.grid(axis="x", visible=False)
+        if len(classes) <= 20:
+            canvas.axes.set_xticks(range(len(classes)), classes)
+        canvas.axes.legend()
+    return Drawing(
+        canvas.svg,
+        "Zero image",
+        "Class probabilities when the network sees an image that is zero everywhere: means over seeds, "
+        "whiskers from the lowest to the highest seed.",
+    )
+
+
+def training_curves(groups: Groups, column: str, title: str, label: str, *, scale: float, log: bool) -> Drawing:
+    """One column of the epochs' rows against the epoch, for every neuron."""
+    with _canvas(column) as canvas:
+        for number, (family, records) in enumerate(groups.items()):
+            curves = [[scale * row[column] for row in record.epochs if column in row] for record in records]
+            length = min(map(len, curves))
+            if length:
+                _band(canvas.axes, number, family, range(1, length + 1), [c[:length] for c in curves], markers=False)
+        canvas.axes.set(xlabel="epoch", ylabel=label, yscale="log" if log else "linear")
+        if log:
+            _plain_numbers(canvas.axes.yaxis)
+        if canvas.axes.get_legend_handles_labels()[0]:
+            canvas.axes.legend()
+    return Drawing(canvas.svg, title, f"{label[0].upper()}{label[1:]} epoch by epoch; mean and range over seeds.")
+
+
+def _band(
+    axes: Axes, number: int, label: str, x: Sequence[float], curves: Sequence[Sequence[float]], *, markers: bool
+) -> None:
+    columns = list(zip(*curves, strict=True))
+    marker = MARKERS[number % len(MARKERS)] if markers else ""
+    means = [sum(column) / len(column) for column in columns]
+    axes.plot(x, means, color=_colour(number), marker=marker, markersize=4, linewidth=1.5, label=label)
+    lows, highs = [min(column) for column in columns], [max(column) for column in columns]
+    axes.fill_between(x, lows, highs, color=_colour(number), alpha=0.18, linewidth=0)
+
+
+def _plain_numbers(axis: Axis) -> None:
+    """``0.01`` instead of a power of ten, which would need the mathematical text that is switched off."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _colour(number: int) -> str:
+    return COLOURS[number % len(COLOURS)]

@@ -1,0 +1,197 @@
+"""One self-contained page: opens from disk, needs no network, reads well on a phone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from statistics import fmean
+
+from neuronal.data.dataset import Dataset
+from neuronal.experiments.compare import METRICS, Comparison, Estimate
+from neuronal.experiments.record import Record
+from neuronal.experiments.sweep import Study
+from neuronal.nn.families import FAMILIES
+from neuronal.report.figures import Drawing, contrast_curves, training_curves, zero_image_bars
+from neuronal.report.words import findings, percent
+from neuronal.train.timing import StepTime
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1d2530; --soft: #5b6673; --line: #d9dee5; --mark: #eaf4ee; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 68rem; padding: 1.2rem 1rem 4rem; color: var(--ink); background: #fff;
+       font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-top: 1px solid var(--line); padding-top: 1.2rem; }
+p, li { max-width: 46rem; }
+.soft, figcaption, footer { color: var(--soft); font-size: .9rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
+th:first-child, td:first-child { text-align: left; }
+thead th { border-bottom: 2px solid var(--ink); font-weight: 600; }
+td, th { white-space: nowrap; }
+thead th { white-space: normal; }
+td.best { background: var(--mark); font-weight: 600; }
+td.failed { color: #a4262c; }
+.left th, .left td, td.failed { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem 2rem; }
+figure { margin: 0; }
+figure h3 { font-size: 1rem; margin: .6rem 0 0; }
+figure svg { width: 100%; height: auto; }
+pre { overflow-x: auto; background: #f6f7f9; padding: .8rem; border-radius: .4rem; font-size: .85rem; }
+"""
+
+
+def page(
+    study: Study, data: Dataset, records: Sequence[Record], comparison: Comparison, costs: Mapping[str, StepTime]
+) -> str:
+    """The report on a study as HTML; ``costs`` are step times by neuron."""
+    recipe = study.recipe
+    sound: dict[str, list[Record]] = {}
+    for record in records:
+        if record.failure is None:
+            sound.setdefault(record.recipe.family, []).append(record)
+    title = f"{recipe.name}: {', '.join(study.families)}"
+    split = f"{len(data.train):,} training and {len(data.test):,} test images, {len(data.classes)} classes"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="soft">Model <b>{escape(recipe.model)}</b> on <b>{escape(data.name)}</b> ({split}), '
+        f"{recipe.epochs} epochs, {len(recipe.seeds)} seeds. Everything but the neuron is the same.</p>",
+        _list(findings(comparison, records, costs, data.classes)),
+        "<h2>Summary</h2>",
+        _summary(comparison, costs),
+        "<h2>Figures</h2>",
+        '<div class="figures">' + "".join(map(_figure, _figures(sound, data))) + "</div>",
+        "<h2>Dead units, layer by layer</h2>",
+        _dead_units(sound),
+        "<h2>Every cell</h2>",
+        _cells(records),
+        "<h2>Recipe</h2>",
+        "<p>This is all that was decided; the same recipe and seed give the same numbers on the same machine.</p>",
+        f"<pre>{escape(json.dumps(study.to_json(), indent=1))}</pre>",
+        "<h2>Measured with</h2>",
+        _environments(records),
+        f"<footer><p>Data: {escape(data.source)}</p></footer>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _list(sentences: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    """Text is escaped; a cell that is a whole ``<td>`` already comes as ``_Markup``."""
+    cells = "".join(f"<th>{escape(text)}</th>" for text in head)
+    body = "".join("<tr>" + "".join(_cell(text) for text in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table class="{kind}"><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+class _Markup(str):
+    """Text that is HTML already."""
+
+
+def _cell(text: str) -> str:
+    return text if isinstance(text, _Markup) else f"<td>{escape(text)}</td>"
+
+
+def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> str:
+    head = ["neuron", "unit", *(metric.title for metric in METRICS), "time per step", "seeds"]
+    rows = []
+    for row in comparison.rows:
+        unit = FAMILIES[row.family].unit if row.family in FAMILIES else ""
+        cells: list[str] = [row.family, unit]
+        for metric in METRICS:
+            best = comparison.best(metric.key) if metric.better != "neither" else None
+            cells.append(_estimate(metric.key, row.estimates.get(metric.key), best is row))
+        cells.append(f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–")
+        good = max((estimate.num_seeds for estimate in row.estimates.values()), default=0)
+        failed = f'<td class="failed">{good}, failed: {len(row.failed)}</td>'
+        cells.append(_Markup(failed) if row.failed else str(good))
+        rows.append(cells)
+    note = (
+        '<p class="soft">Means over seeds ± standard error, in per cent where not a ratio. Marked: the best mean, '
+        "which is not always a shown difference (see the sentences above). Time per step: ratio to "
+        "standard, measured side by side.</p>"
+    )
+    return _table(head, rows) + note
+
+
+def _estimate(key: str, estimate: Estimate | None, is_best: bool) -> str:
+    if estimate is None:
+        return "–"
+    if key == "parameters":
+        return f"{estimate.mean:,.0f}"
+    if key == "zero_entropy":
+        error = "" if estimate.standard_error is None else f" ± {estimate.standard_error:.3f}"
+        return f"{estimate.mean:.3f}{error}"
+    text = percent(estimate)
+    return _Markup(f'<td class="best">{escape(text)}</td>') if is_best else text
+
+
+def _figures(sound: Mapping[str, Sequence[Record]], data: Dataset) -> list[Drawing]:
+    records = [record for group in sound.values() for record in group]
+    drawings = []
+    if records and all("contrast" in record.probes for record in records):
+        drawings.append(contrast_curves(sound))
+    if records and all("zero_image" in record.probes for record in records):
+        drawings.append(zero_image_bars(sound, data.classes))
+    if records:
+        drawings.append(training_curves(sound, "loss", "Training loss", "training loss", scale=1, log=True))
+    if records and all("holdout_accuracy" in row for record in records for row in record.epochs):
+        label = "held-out accuracy (%)"
+        drawings.append(training_curves(sound, "holdout_accuracy", "Held-out accuracy", label, scale=100, log=False))
+    return drawings
+
+
+def _figure(drawing: Drawing) -> str:
+    svg = drawing.svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.caption)}"', 1)
+    caption = f"<figcaption>{escape(drawing.caption)}</figcaption>"
+    return f"<figure><h3>{escape(drawing.title)}</h3>{svg}{caption}</figure>"
+
+
+def _dead_units(sound: Mapping[str, Sequence[Record]]) -> str:
+    rows = []
+    for family, records in sound.items():
+        layers = zip(*(record.probes.get("dead_units", {"layers": []})["layers"] for record in records), strict=True)
+        for layer in layers:
+            dead = [entry["dead"] for entry in layer]
+            mean = fmean(dead)
+            name, units = layer[0]["name"], layer[0]["units"]
+            rows.append(
+                [family, name, str(units), f"{mean:.1f}", f"{100 * mean / units:.1f}", ", ".join(map(str, dead))]
+            )
+    if not rows:
+        return "<p>Not measured.</p>"
+    note = '<p class="soft">A unit is dead when it is active on no test image; for a convolution, at no position.</p>'
+    return _table(["neuron", "activation", "units", "dead (mean)", "dead (%)", "dead, seed by seed"], rows) + note
+
+
+def _cells(records: Sequence[Record]) -> str:
+    rows = []
+    for record in records:
+        if record.failure:
+            result: str = _Markup(f'<td class="failed">{escape(record.failure.reason)}</td>')
+        else:
+            result = f"{100 * record.metrics['accuracy']:.2f}%"
+        rows.append([record.recipe.family, str(record.seed), result, f"{record.seconds:.1f} s", record.finished])
+    return _table(["neuron", "seed", "test accuracy", "time", "finished (UTC)"], rows)
+
+
+def _environments(records: Sequence[Record]) -> str:
+    """One column per different environment: cells kept from an earlier version stand out."""
+    different: list[Mapping[str, str]] = []
+    for record in records:
+        if record.environment not in different:
+            different.append(record.environment)
+    names = list(dict.fromkeys(name for environment in different for name in environment))
+    rows = [[name, *(environment.get(name, "–") for environment in different)] for name in names]
+    head = ["", *(f"{sum(r.environment == e for r in records)} of {len(records)} cells" for e in different)]
+    return _table(head, rows, "left")

@@ -1,0 +1,104 @@
+"""The table and the progress bars people see in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from neuronal.experiments.compare import Comparison, Estimate
+from neuronal.experiments.record import Record
+from neuronal.experiments.sweep import Cell, Watch
+from neuronal.report.words import percent
+from neuronal.train.loop import Epoch
+from neuronal.train.timing import StepTime
+
+
+class Bars(Watch):
+    """Two bars, cells and epochs, with the time left; and one line per finished cell that stays on the screen."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            # Without a terminal the bars would only repeat themselves in a log; the lines remain.
+            disable=not console.is_terminal,
+        )
+        self._cells = self._progress.add_task("cells", total=None)
+        self._epochs = self._progress.add_task("epochs", total=None, visible=False)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def sweep_started(self, cells: Sequence[Cell]) -> None:
+        self._progress.update(self._cells, total=len(cells))
+
+    def cell_started(self, cell: Cell) -> None:
+        name = f"{escape(cell.recipe.family)} seed {cell.seed}"
+        self._progress.reset(self._epochs, total=cell.recipe.epochs, visible=True, description=name)
+
+    def epoch_ended(self, cell: Cell, epoch: Epoch) -> None:
+        self._progress.update(self._epochs, completed=epoch.number)
+
+    def cell_ended(self, record: Record, *, reused: bool) -> None:
+        self._progress.advance(self._cells)
+        name = f"{record.recipe.family} seed {record.seed}"
+        if record.failure:
+            outcome = f"[red]failed[/]: {escape(record.failure.reason)}"
+        else:
+            outcome = f"{100 * record.metrics['accuracy']:.1f}% right"
+        how = "kept from before" if reused else f"{record.seconds:.1f} s"
+        self._console.print(f"  {escape(name)}: {outcome} ({how})", highlight=False)
+
+    def set_aside(self, file: Path, reason: str) -> None:
+        text = f"  damaged record, training that cell again: {reason}; the file is kept as {file}"
+        self._console.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
+
+
+def table(comparison: Comparison, costs: Mapping[str, StepTime], title: str) -> Table:
+    """One row per neuron, narrow enough for 80 columns."""
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    drawn.add_column("neuron", no_wrap=True)
+    for head in ("accuracy %", "lowest %", "zero", "dead %", "params", "time"):
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for row in comparison.rows:
+        estimates = row.estimates
+        parameters, entropy, dead = (estimates.get(key) for key in ("parameters", "zero_entropy", "dead"))
+        drawn.add_row(
+            escape(row.family) + (f" [red]({len(row.failed)} failed)[/]" if row.failed else ""),
+            _percent(estimates.get("accuracy")),
+            _percent(estimates.get("lowest")),
+            f"{entropy.mean:.3f}" if entropy else "–",
+            f"{100 * dead.mean:.1f}" if dead else "–",
+            f"{parameters.mean:,.0f}" if parameters else "–",
+            f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–",
+        )
+    drawn.caption = (
+        "accuracy: mean ± standard error; lowest: over contrasts 1 to 0.0001; zero: entropy "
+        "at the zero image, 1 = uniform; dead: units off on all test images; time: per step, to standard"
+    )
+    drawn.caption_justify = "left"
+    return drawn
+
+
+def _percent(estimate: Estimate | None) -> str:
+    return percent(estimate) if estimate else "–"

@@ -1,0 +1,6 @@
+"""Training: one loop on Accelerate; the model, the data and the probes are handed in."""
+
+from neuronal.train.loop import Diverged, Epoch, Fit, fit
+from neuronal.train.optim import OPTIMISERS, SCHEDULES, Plan
+
+__all__ = ["OPTIMISERS", "SCHEDULES", "Diverged", "Epoch", "Fit", "Plan", "fit"]
