@@ -28,7 +28,6 @@ app = typer.Typer(
     name="neuronal",
     help="Change the neuron, keep the network.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -245,17 +244,18 @@ class Terminated(KeyboardInterrupt):
 
 def main(words: list[str] | None = None) -> int:
     """Runs the command with ``words`` (those of the process if None) and returns its exit code."""
+    words = (sys.argv[1:] if words is None else words) or ["--help"]
     before = signal.signal(signal.SIGTERM, _terminate)
     # The class typer raises for every wrong word on the command line has no public name of its own.
     usage_error: Any = typer.BadParameter.__mro__[2]
     try:
-        return app(words, standalone_mode=False) or 0
+        return app(words, prog_name="neuronal", standalone_mode=False) or 0
     except typer.Exit as done:
         return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except usage_error as wrong:
-        print(f"neuronal: {_usage(wrong)}", file=sys.stderr)
+        print(f"neuronal: {_usage(wrong, words)}", file=sys.stderr)
         return 2
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -265,17 +265,18 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 
-def _usage(wrong: Any) -> str:
+def _usage(wrong: Any, words: Sequence[str]) -> str:
     """One line for a wrong word on the command line: what was given, the closest, what exists."""
     context: Any = wrong.ctx
     command: Any = getattr(context, "command", None)
     option = getattr(wrong, "option_name", None)
     if option and type(wrong).__name__ == "NoSuchOption":
         options = [word for parameter in command.params for word in parameter.opts if word.startswith("--")]
-        return unknown(f"option of {context.command_path}", option, options)
-    if hasattr(command, "list_commands") and context.args:
-        return unknown("command", context.args[0], command.list_commands(context))
-    return f"{wrong.format_message()} See: {getattr(context, 'command_path', 'neuronal')} --help"
+        return unknown(f"option of {context.command_path}", option, [*options, "--help"])
+    if hasattr(command, "list_commands") and words and words[0] not in command.list_commands(context):
+        return unknown("command", words[0], command.list_commands(context))
+    message = " ".join(wrong.format_message().split())
+    return f"{message} See: {getattr(context, 'command_path', 'neuronal')} --help"
 
 
 def _fail(line: str, code: int) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,6 +23,11 @@ def find(table: Mapping[str, T], name: str, what: str) -> T:
 def unknown(what: str, given: str, existing: Iterable[str]) -> str:
     """One line: what was given, the closest name, what exists."""
     names = sorted(existing)
-    close = get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    close = max(names, key=lambda name: _likeness(given, name), default="")
+    hint = f" Did you mean {close!r}?" if _likeness(given, close)[0] >= 0.5 else ""
     return f"Unknown {what} {given!r}.{hint} There are: {', '.join(names) or 'none'}."
+
+
+def _likeness(given: str, name: str) -> tuple[float, bool]:
+    """Share of letters in common; of equals the one that starts alike, as people mistype the end more often."""
+    return SequenceMatcher(None, given.lower(), name.lower()).ratio(), given[:1] == name[:1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,7 +62,9 @@ def _canvas(name: str) -> Iterator[_Canvas]:
         yield canvas
         text = StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
-        canvas.svg = text.getvalue()[text.getvalue().index("<svg") :]
+        svg = text.getvalue()[text.getvalue().index("<svg") :]
+        # Groups are numbered alike in every figure, and nothing refers to them: ids on a page must be unique.
+        canvas.svg = re.sub(r' id="[\w.]+_\d+"', "", svg)
 
 
 def contrast_curves(groups: Groups) -> Drawing:

@@ -1,0 +1,44 @@
+"""Small things several tests start from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.record import Record
+from neuronal.experiments.run import run
+from neuronal.experiments.sweep import Study
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def one_seed():
+    """Random tests draw the same numbers every time."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def quick() -> Recipe:
+    """A real experiment that takes a fraction of a second."""
+    return Recipe("quick", model="fcn", widths=(16,), epochs=2, lr=1e-2, seeds=(0, 1))
+
+
+@pytest.fixture(scope="session")
+def quick_study(quick) -> Study:
+    return Study(quick, ("standard", "zero_bias"))
+
+
+@pytest.fixture(scope="session")
+def quick_records(quick_study) -> tuple[Record, ...]:
+    return tuple(run(cell.recipe, cell.seed) for cell in quick_study.cells())
+
+
+@pytest.fixture
+def diverging(quick) -> Recipe:
+    """SGD with a rate no network survives."""
+    return replace(quick, optim="sgd", lr=1e30, momentum=0.0)

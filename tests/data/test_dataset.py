@@ -1,0 +1,41 @@
+import pytest
+import torch
+
+from neuronal.data.catalogue import load
+from neuronal.data.dataset import Split, shuffled_batches
+from neuronal.names import UnknownName
+
+
+def test_a_split_needs_as_many_labels_as_inputs():
+    with pytest.raises(ValueError, match="got 3 inputs and 2 labels"):
+        Split(torch.zeros(3, 1), torch.zeros(2))
+
+
+def test_held_out_is_balanced_disjoint_complete_and_fixed_by_the_seed():
+    y = torch.tensor([0] * 40 + [1] * 20 + [2] * 10)
+    split = Split(torch.arange(70.0), y)
+    rest, held = split.held_out(0.2, seed=3)
+    assert held.y.bincount().tolist() == [8, 4, 2]
+    assert sorted([*rest.x.tolist(), *held.x.tolist()]) == list(range(70))
+    assert torch.equal(split.held_out(0.2, seed=3)[1].x, held.x)
+    assert not torch.equal(split.held_out(0.2, seed=4)[1].x, held.x)
+    assert len(split.held_out(0, seed=0)[1]) == 0
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.0, float("nan")])
+def test_held_out_refuses_what_is_not_a_fraction(fraction):
+    with pytest.raises(ValueError, match=r"needs to be in \[0, 1\)"):
+        Split(torch.zeros(2), torch.zeros(2)).held_out(fraction, 0)
+
+
+def test_batches_are_every_row_once_in_a_new_order_each_time():
+    random = torch.Generator().manual_seed(0)
+    first, second = (list(shuffled_batches(10, 4, random)) for _ in range(2))
+    assert [len(batch) for batch in first] == [4, 4, 2]
+    assert sorted(torch.cat(first).tolist()) == list(range(10))
+    assert torch.cat(first).tolist() != torch.cat(second).tolist()
+
+
+def test_an_unknown_dataset_is_named():
+    with pytest.raises(UnknownName, match=r"Unknown dataset 'digit'. Did you mean 'digits'\?"):
+        load("digit")

@@ -1,0 +1,76 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from neuronal.experiments.compare import METRICS, compare, difference, estimate
+from neuronal.experiments.record import Failure
+
+
+def with_accuracy(record, seed, accuracy, family="standard"):
+    recipe = replace(record.recipe, family=family)
+    return replace(record, recipe=recipe, seed=seed, metrics={**record.metrics, "accuracy": accuracy})
+
+
+def test_estimates_against_scipy():
+    values = [0.91, 0.92, 0.95, 0.90]
+    ours = estimate(values)
+    assert ours.mean == pytest.approx(np.mean(values))
+    assert ours.standard_error == pytest.approx(stats.sem(values))
+    assert ours.num_seeds == 4
+    assert estimate([0.9]).standard_error is None
+
+
+def test_differences_against_scipys_paired_interval():
+    a, b = {0: 0.91, 1: 0.93, 2: 0.95, 9: 0.1}, {0: 0.90, 1: 0.90, 2: 0.93, 8: 0.2}
+    ours = difference(a, b)
+    oracle = stats.ttest_rel([a[s] for s in (0, 1, 2)], [b[s] for s in (0, 1, 2)]).confidence_interval(0.95)
+    assert (ours.low, ours.high) == pytest.approx((oracle.low, oracle.high))
+    assert ours.num_seeds == 3
+    assert difference({0: 1.0}, {0: 0.0}).low is None
+    assert not difference({0: 1.0}, {0: 0.0}).is_shown
+    assert difference({0: 1.0, 1: 1.01}, {0: 0.0, 1: 0.0}).is_shown
+
+
+def test_rows_group_by_neuron_and_failures_are_named_not_averaged(quick_records):
+    record = quick_records[0]
+    records = [with_accuracy(record, seed, 0.9 + seed / 100) for seed in range(3)]
+    records += [with_accuracy(record, seed, 0.95, "zero_bias") for seed in range(2)]
+    failed = replace(records[-1], seed=2, metrics={}, probes={}, failure=Failure(7, 0.1, "the loss became nan"))
+    comparison = compare([*records, failed])
+    standard, zero_bias = comparison.rows
+    assert standard.estimates["accuracy"].mean == pytest.approx(0.91)
+    assert zero_bias.estimates["accuracy"].num_seeds == 2
+    assert zero_bias.failed == {2: "the loss became nan"}
+    assert zero_bias.against_baseline["accuracy"].mean == pytest.approx(0.045)
+    assert standard.against_baseline == {}
+    assert comparison.best("accuracy") is zero_bias
+    assert comparison.row("standard") is standard
+
+
+def test_a_neuron_that_only_failed_has_a_row_without_numbers(quick_records):
+    failed = replace(quick_records[0], metrics={}, probes={}, failure=Failure(1, 0.1, "x"))
+    comparison = compare([failed])
+    assert comparison.rows[0].estimates == {}
+    assert comparison.best("accuracy") is None
+
+
+def test_probes_that_were_not_run_leave_their_metric_out(quick_records):
+    bare = [replace(record, probes={}) for record in quick_records]
+    assert set(compare(bare).rows[0].estimates) == {"accuracy", "parameters"}
+    assert set(compare(quick_records).rows[0].estimates) == {metric.key for metric in METRICS}
+
+
+def test_lower_is_better_for_dead_units(quick_records):
+    few, many = ({"units": 10, "dead": dead, "layers": []} for dead in (1, 5))
+    records = [
+        replace(r, probes={**r.probes, "dead_units": few if i % 2 else many}) for i, r in enumerate(quick_records)
+    ]
+    assert compare(records).best("dead").family == "zero_bias"
+
+
+def test_without_the_baseline_there_are_no_differences(quick_records):
+    alone = compare(record for record in quick_records if record.recipe.family == "zero_bias")
+    assert alone.baseline is None
+    assert alone.rows[0].against_baseline == {}

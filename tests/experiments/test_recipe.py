@@ -1,0 +1,61 @@
+import json
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neuronal.experiments.recipe import Recipe
+from neuronal.names import UnknownName
+from neuronal.train.optim import Plan
+
+recipes = st.builds(
+    Recipe,
+    name=st.text(max_size=9),
+    family=st.text(max_size=9),
+    widths=st.lists(st.integers(1, 99), max_size=3).map(tuple),
+    lr=st.floats(1e-9, 1e9) | st.integers(1, 9),
+    epochs=st.integers(1, 99),
+    seeds=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True).map(tuple),
+)
+
+
+@given(recipes)
+def test_a_recipe_survives_json_unchanged(recipe):
+    again = Recipe.from_json(json.loads(json.dumps(recipe.to_json())))
+    assert again == recipe
+    assert again.fingerprint() == recipe.fingerprint()
+
+
+def test_a_recipe_is_frozen():
+    with pytest.raises(FrozenInstanceError):
+        Recipe("a").lr = 1.0
+
+
+def test_every_choice_of_the_training_plan_is_a_choice_of_the_recipe():
+    assert {field.name for field in fields(Plan)} <= {field.name for field in fields(Recipe)}
+
+
+CHANGED = {"family": "x", "model": "x", "widths": (1,), "data": "x", "holdout": 0.5, "epochs": 7, "batch_size": 7}
+CHANGED |= {"optim": "x", "lr": 7.0, "momentum": 0.7, "weight_decay": 0.7, "schedule": "x", "probes": ()}
+
+
+@pytest.mark.parametrize("field", CHANGED)
+def test_what_changes_training_changes_the_fingerprint(field):
+    assert replace(Recipe("a"), **{field: CHANGED[field]}).fingerprint() != Recipe("a").fingerprint()
+
+
+def test_name_and_seeds_do_not_count_and_equal_numbers_are_equal():
+    assert {*CHANGED, "name", "seeds"} == {field.name for field in fields(Recipe)}
+    assert replace(Recipe("a"), name="b", seeds=(7,)).fingerprint() == Recipe("a").fingerprint()
+    assert Recipe("a", lr=1).fingerprint() == Recipe("a", lr=1.0).fingerprint()
+    assert Recipe("a", widths=[1, 2]).widths == (1, 2)
+
+
+def test_wrong_recipes_are_refused():
+    with pytest.raises(ValueError, match="at least one seed"):
+        Recipe("a", seeds=())
+    with pytest.raises(ValueError, match="each seed once, got 1, 1"):
+        Recipe("a", seeds=(1, 1))
+    with pytest.raises(UnknownName, match=r"Unknown field of a recipe 'epoch'. Did you mean 'epochs'\?"):
+        Recipe.from_json({"name": "a", "epoch": 3})

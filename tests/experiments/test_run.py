@@ -1,0 +1,97 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from neuronal.data.catalogue import load
+from neuronal.experiments.run import check, network, run
+
+TIMES = ("seconds", "step_seconds", "finished")
+
+
+def without_times(record):
+    return {key: value for key, value in record.to_json().items() if key not in TIMES}
+
+
+def test_the_same_cell_gives_the_same_record_but_for_times(quick, quick_records):
+    assert without_times(run(quick, 0)) == without_times(quick_records[0])
+    assert without_times(run(quick, 1)) != without_times(quick_records[0])
+
+
+def test_a_record_holds_what_was_asked_for(quick_records):
+    for record in quick_records:
+        assert record.failure is None
+        assert len(record.epochs) == 2
+        assert set(record.epochs[0]) == {"epoch", "steps", "loss", "accuracy", "lr", "holdout_loss", "holdout_accuracy"}
+        assert set(record.probes) == {"contrast", "zero_image", "dead_units"}
+        assert record.probes["contrast"]["accuracy"][0] == record.metrics["accuracy"]
+        assert record.environment["torch"]
+        assert record.step_seconds > 0
+
+
+def test_zero_bias_keeps_its_class_and_standard_does_not(quick_records):
+    """The point of the first neuron, on a trained network."""
+    for record in quick_records:
+        kept = record.probes["contrast"]["kept"]
+        p = record.probes["zero_image"]["probabilities"]
+        if record.recipe.family == "zero_bias":
+            assert set(kept) == {1.0}
+            assert p == pytest.approx([0.1] * 10, abs=1e-12)
+        else:
+            assert min(kept) < 0.9
+            assert max(p) > 0.1001
+
+
+def test_parameters_are_counted(quick_records):
+    standard, zero_bias = (quick_records[i].metrics["parameters"] for i in (0, 1))
+    assert (standard, zero_bias) == (64 * 16 + 16 + 16 * 10 + 10, 64 * 16 + 16 * 10)
+
+
+def test_a_diverging_cell_is_recorded_with_its_step(diverging):
+    record = run(diverging, 0)
+    assert record.failure is not None
+    assert record.failure.step >= 2
+    assert record.failure.lr == 1e30
+    assert "the loss became" in record.failure.reason
+    assert not record.metrics
+    json.dumps(record.to_json(), allow_nan=False)
+
+
+def test_a_network_broken_by_its_very_last_step_is_a_failure_too(quick):
+    one_step = replace(quick, optim="sgd", lr=1e38, epochs=1, batch_size=2000)
+    record = run(one_step, 0)
+    assert record.failure is not None
+    assert record.failure.step == 1
+    json.dumps(record.to_json(), allow_nan=False)
+
+
+def test_without_a_holdout_all_training_images_are_used(quick):
+    record = run(replace(quick, holdout=0, epochs=1, probes=()), 0)
+    assert set(record.epochs[0]) == {"epoch", "steps", "loss", "accuracy", "lr"}
+    assert record.epochs[0]["steps"] == -(-1297 // quick.batch_size)
+    assert record.probes == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"data": "digit"}, "Unknown dataset 'digit'"),
+        ({"model": "cnm"}, "Unknown model 'cnm'"),
+        ({"family": "farkas?"}, "Unknown neuron"),
+        ({"probes": ("contrasts",)}, r"Unknown probe 'contrasts'. Did you mean 'contrast'\?"),
+        ({"optim": "adm"}, "Unknown optimiser"),
+        ({"schedule": "cosin"}, "Unknown schedule"),
+        ({"holdout": 1.5}, "held-out fraction"),
+        ({"lr": -1}, "lr needs"),
+        ({"model": "cnn", "widths": (4, 4, 4, 4, 4, 4)}, "needs img_size"),
+    ],
+)
+def test_wrong_recipes_are_found_before_training(quick, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        check(replace(quick, **wrong))
+
+
+def test_networks_of_one_seed_are_equal(quick):
+    data = load("digits")
+    first, second = (network(quick, data, 3).state_dict() for _ in range(2))
+    assert all((first[key] == second[key]).all() for key in first)

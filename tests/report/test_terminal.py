@@ -1,0 +1,51 @@
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from neuronal.experiments.compare import compare
+from neuronal.experiments.record import Failure
+from neuronal.report.terminal import Bars, table
+from neuronal.train.loop import Epoch
+from neuronal.train.timing import StepTime
+
+
+def console(width=80, terminal=False):
+    return Console(file=io.StringIO(), width=width, force_terminal=terminal)
+
+
+def test_the_table_fits_eighty_columns_with_the_longest_names(quick_records):
+    names = {"standard": "standard", "zero_bias": "implicit_bias"}
+    records = [replace(r, recipe=replace(r.recipe, family=names[r.recipe.family])) for r in quick_records]
+    records = [replace(r, metrics={**r.metrics, "parameters": 25_557_032}) for r in records]
+    screen = console()
+    screen.print(table(compare(records), {"implicit_bias": StepTime(1, 12.345, 1, 1)}, "title"))
+    text = screen.file.getvalue()
+    assert "…" not in text
+    row = next(line for line in text.splitlines() if "implicit_bias" in line)
+    assert row.split()[-2:] == ["25,557,032", "12.35×"]
+
+
+def test_failed_seeds_are_in_the_table(quick_records):
+    failed = replace(quick_records[0], metrics={}, probes={}, failure=Failure(7, 0.1, "nan"))
+    screen = console()
+    screen.print(table(compare([failed, *quick_records[1:]]), {}, "title"))
+    assert "standard (1 failed)" in screen.file.getvalue()
+
+
+def test_bars_leave_one_line_per_cell(quick_study, quick_records, tmp_path):
+    for terminal in (False, True):
+        screen = console(terminal=terminal)
+        with Bars(screen) as bars:
+            bars.sweep_started(quick_study.cells())
+            bars.cell_started(quick_study.cells()[0])
+            bars.epoch_ended(quick_study.cells()[0], Epoch(1, 10, 0.5, 0.5, 0.1))
+            bars.cell_ended(quick_records[0], reused=False)
+            bars.cell_ended(replace(quick_records[1], failure=Failure(7, 0.1, "nan at step 7")), reused=True)
+            bars.set_aside(Path("x.damaged1"), "not JSON [1]")
+        text = screen.file.getvalue()
+        assert "standard seed 0: " in text
+        assert "nan at step 7 (kept from before)" in text
+        assert "x.damaged1" in text
+        assert "not JSON [1]" in text

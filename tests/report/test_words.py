@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+from neuronal.experiments.compare import Estimate, compare
+from neuronal.experiments.record import Failure
+from neuronal.report.words import findings, percent
+from neuronal.train.timing import StepTime
+
+CLASSES = tuple("0123456789")
+
+
+def planted(records, accuracies):
+    """The records with other accuracies, in order."""
+    return [replace(r, metrics={**r.metrics, "accuracy": a}) for r, a in zip(records, accuracies, strict=True)]
+
+
+def say(records, costs=None):
+    return findings(compare(records), records, costs or {}, CLASSES)
+
+
+def test_percent_has_no_error_from_one_seed():
+    assert percent(Estimate(0.9234, 0.0041, 3)) == "92.3 ± 0.4"
+    assert percent(Estimate(0.9234, None, 1)) == "92.3"
+
+
+def test_a_clear_winner_is_called_one_and_noise_is_not(quick_records):
+    clear = say(planted(quick_records, [0.80, 0.90, 0.81, 0.911]))
+    assert clear[0] == "Highest mean test accuracy: zero_bias, 90.5 ± 0.6% (2 seeds)."
+    assert clear[1].startswith("standard is 10.0 points behind (95% interval of the difference -10.7 to -9.4)")
+    assert clear[1].endswith("a difference is shown.")
+    noise = say(planted(quick_records, [0.80, 0.90, 0.92, 0.90]))
+    assert noise[1].endswith("no difference is shown with these seeds.")
+    alone = say(planted(quick_records, [0.8, 0.9, 0.8, 0.9])[:2])
+    assert alone[0].endswith("90.0% (1 seed).")
+    assert alone[1] == "standard is 10.0 points behind; one seed cannot tell whether that is chance."
+
+
+def test_contrast_and_zero_image_come_from_the_probes(quick_records):
+    text = "\n".join(say(quick_records))
+    zero_bias = [r for r in quick_records if r.recipe.family == "zero_bias"]
+    mean = sum(r.metrics["accuracy"] for r in zero_bias) / 2
+    assert f"The same accuracy at every contrast, for every seed: zero_bias ({100 * mean:.1f}%)." in text
+    assert "Every class equally likely at the zero image: zero_bias." in text
+    probes = {"zero_image": {"probabilities": [0.01] * 7 + [0.93, 0, 0], "entropy": 0, "uniform_entropy": 1}}
+    changed = [replace(r, probes={**r.probes, **probes}) if r.seed == 1 else r for r in quick_records]
+    assert "standard class 7 with 93% (seed 1)" in "\n".join(say(changed))
+    one_point_off = [dict(r.probes["contrast"]) for r in zero_bias]
+    one_point_off[0]["accuracy"] = [*one_point_off[0]["accuracy"][:-1], 0.0]
+    changed = [replace(r, probes={**r.probes, "contrast": c}) for r, c in zip(zero_bias, one_point_off, strict=True)]
+    assert "at 0.0001" in "\n".join(say(changed))
+    assert "The same accuracy" not in "\n".join(say(changed))
+
+
+def test_failures_come_first(quick_records):
+    failed = replace(quick_records[0], metrics={}, probes={}, failure=Failure(7, 0.1, "the loss became nan at step 7"))
+    said = say([failed, *quick_records[1:]])
+    assert said[0].startswith("standard failed with seed 0: the loss became nan at step 7.")
+    assert say([failed])[-1] == "No cell finished, so there is nothing to compare."
+
+
+def test_costs_are_said_against_standard(quick_records):
+    said = say(quick_records, {"standard": StepTime(1, 1, 1, 1), "zero_bias": StepTime(1, 0.971, 0.95, 1.02)})
+    assert said[-1] == "Time of a training step against the standard one (quartiles): zero_bias 0.97 (0.95–1.02)."

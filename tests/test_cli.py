@@ -1,0 +1,244 @@
+"""The command as a user meets it: in a process of its own where signals and streams matter, else called directly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from neuronal import cli
+from neuronal.experiments import sweep as sweep_module
+from neuronal.experiments.recipe import Recipe
+
+QUICK = ["--model", "fcn", "--widths", "8", "--epochs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def call(capsys, *words):
+    code = cli.main(list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_compare_prints_the_table_and_writes_the_page(capsys):
+    code, out, err = call(capsys, "compare", *QUICK, "--seeds", "0,1")
+    assert code == 0
+    assert "fcn on digits, 2 seeds" in out
+    assert all(name in out for name in ("standard", "zero_bias", "Highest mean test accuracy"))
+    assert out.rstrip().endswith("report: runs/digits-fcn/report.html")
+    assert Path("runs/digits-fcn/report.html").read_text().startswith("<!doctype html>")
+    assert err.count("right (") == 4
+    _, again, err = call(capsys, "compare", *QUICK, "--seeds", "0-1")
+    assert again == out
+    assert err.count("kept from before") == 4
+
+
+def test_the_default_is_the_digits_recipe_with_every_neuron(capsys, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        cli, "_sweep", lambda study, folder, fresh, console: asked.append((study, folder)) or sys.exit(0)
+    )
+    with pytest.raises(SystemExit):
+        cli.main(["compare"])
+    study, folder = asked[0]
+    assert study.families == ("standard", "zero_bias")
+    assert (study.recipe.data, study.recipe.model, study.recipe.seeds) == ("digits", "cnn", (0, 1, 2))
+    assert folder == Path("runs/digits-cnn")
+
+
+def test_json_is_one_document_on_standard_output(capsys):
+    code, out, _ = call(capsys, "compare", *QUICK, "--seeds", "0", "--neurons", "zero_bias", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert [row["family"] for row in answer["comparison"]["rows"]] == ["zero_bias"]
+    assert answer["study"]["recipe"]["epochs"] == 1
+    assert Path(answer["report"]).exists()
+    assert answer["findings"]
+
+
+def test_every_option_reaches_the_recipe(capsys):
+    words = "--recipe digits --model fcn --widths 4,5 --epochs 2 --batch-size 500 --optim sgd --lr 0.5 --momentum 0.1"
+    words += " --weight-decay 0.01 --schedule cosine --holdout 0.2 --seeds 4 --neurons zero_bias --name a/b --json"
+    _, out, _ = call(capsys, "compare", *words.split())
+    recipe = Recipe.from_json(json.loads(out)["study"]["recipe"])
+    expected = {"optim": "sgd", "lr": 0.5, "momentum": 0.1, "weight_decay": 0.01, "schedule": "cosine", "seeds": (4,)}
+    expected |= {"model": "fcn", "widths": (4, 5), "epochs": 2, "batch_size": 500, "holdout": 0.2, "name": "a/b"}
+    assert recipe == Recipe(**expected)
+    assert Path("runs/a/b/report.html").exists()
+
+
+BAD = [
+    (["compare", "--data", "digit"], "Unknown dataset 'digit'. Did you mean 'digits'? There are: digits."),
+    (["compare", "--model", "cnm"], "Unknown model 'cnm'. Did you mean 'cnn'? There are: cnn, fcn."),
+    (["compare", "--neurons", "zerobias"], "Unknown neuron 'zerobias'. Did you mean 'zero_bias'? There are: "),
+    (["compare", "--neurons", "standard,"], "Unknown neuron ''."),
+    (["compare", "--recipe", "digit"], "Unknown recipe 'digit'. Did you mean 'digits'?"),
+    (["compare", "--optim", "adm"], "Unknown optimiser 'adm'. Did you mean 'adam'?"),
+    (["compare", "--schedule", "cos"], "Unknown schedule 'cos'. Did you mean 'cosine'?"),
+    (
+        ["compare", "--epoch", "3"],
+        "Unknown option of neuronal compare '--epoch'. Did you mean '--epochs'? There are: --",
+    ),
+    (
+        ["compar"],
+        "Unknown command 'compar'. Did you mean 'compare'? There are: compare, data, models, neurons, report.",
+    ),
+    (["compare", "--epochs", "many"], "Invalid value for '--epochs'"),
+    (["compare", "--epochs", "0"], "epochs needs to be at least 1, got 0."),
+    (["compare", "--lr", "nan"], "lr needs to be a positive number, got nan."),
+    (["compare", "--seeds", "a"], "--seeds needs whole numbers such as 0,1,2 or 0-9, got 'a'."),
+    (["compare", "--seeds", "3-1"], "a recipe needs at least one seed, got none."),
+    (["compare", "--name", "../x"], "--name needs a folder below --out, got '../x'."),
+    (["compare", "--model", "cnn", "--widths", "1,1,1,1,1"], "needs img_size >= 16, got 8."),
+    (["report", "nowhere"], "nowhere is not the folder of a run: it has no study.json."),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch, words, message):
+    monkeypatch.setattr(sweep_module, "run", lambda *_, **__: pytest.fail("trained"))
+    code, out, err = call(capsys, *words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("neuronal: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize("place", ["file/below", "/proc/nowhere"])
+def test_no_write_access_is_said_before_training(capsys, monkeypatch, place):
+    Path("file").write_text("")
+    monkeypatch.setattr(sweep_module, "run", lambda *_, **__: pytest.fail("trained"))
+    code, _, err = call(capsys, "compare", "--out", place)
+    assert code == 1
+    assert err.startswith(f"neuronal: cannot write to {place}/digits-cnn (")
+    assert "Choose another place with --out." in err
+    assert err.count("\n") == 1
+
+
+def test_a_full_disk_is_said_and_finished_cells_are_kept(capsys, monkeypatch):
+    real, written = sweep_module.write, []
+
+    def full_at_the_second(record, folder):
+        if written:
+            raise OSError(28, "No space left on device")
+        written.append(real(record, folder))
+
+    monkeypatch.setattr(sweep_module, "write", full_at_the_second)
+    code, _, err = call(capsys, "compare", *QUICK, "--seeds", "0")
+    assert code == 1
+    assert "cannot write to runs/digits-fcn: No space left on device; 1 of 2 cells are finished and kept." in err
+    assert "Traceback" not in err
+
+
+def test_a_diverging_neuron_is_in_the_table_and_the_rest_goes_on(capsys, monkeypatch):
+    from neuronal.experiments import run as run_module
+    from neuronal.train.loop import Diverged
+
+    real = run_module.fit
+
+    def fails_for_zero_bias(model, *arguments, **options):
+        if type(model.head).__name__ == "ZeroBiasLinear":
+            raise Diverged(7, 0.1, float("nan"))
+        return real(model, *arguments, **options)
+
+    monkeypatch.setattr(run_module, "fit", fails_for_zero_bias)
+    code, out, _ = call(capsys, "compare", *QUICK, "--seeds", "0")
+    assert code == 0
+    assert "zero_bias (1 failed)" in out
+    assert "zero_bias failed with seed 0: the loss became nan at step 7 (learning rate 0.1)." in out
+
+
+def test_report_draws_again_without_training(capsys, monkeypatch):
+    call(capsys, "compare", *QUICK, "--seeds", "0")
+    page = Path("runs/digits-fcn/report.html")
+    before = page.read_text()
+    page.unlink()
+    monkeypatch.setattr(sweep_module, "run", lambda *_, **__: pytest.fail("trained"))
+    assert call(capsys, "report", "runs/digits-fcn")[0] == 0
+    assert page.read_text() == before
+    next(Path("runs/digits-fcn/cells").glob("zero_bias*")).unlink()
+    code, _, err = call(capsys, "report", "runs/digits-fcn")
+    assert code == 0
+    assert err == "neuronal: 1 of 2 cells are not finished\n"
+    Path("runs/digits-fcn/study.json").write_text("{")
+    code, _, err = call(capsys, "report", "runs/digits-fcn")
+    assert code == 2
+    assert "study.json is damaged" in err
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["report", "--help"]])
+def test_help_is_no_mistake(capsys, words):
+    code, out, err = call(capsys, *words)
+    assert (code, err) == (0, "")
+    assert "Usage: neuronal" in out
+
+
+@pytest.mark.parametrize("command", ["neurons", "models", "data"])
+def test_lists(capsys, command):
+    code, out, _ = call(capsys, command, "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert rows
+    code, out, _ = call(capsys, command)
+    assert all(next(iter(row.values())) in out for row in rows)
+
+
+def test_help_needs_no_torch():
+    code = "import sys; from neuronal.cli import main; main(['compare', '--help']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "--fresh" in done.stdout
+
+
+def test_python_minus_m_runs_the_command():
+    done = subprocess.run([sys.executable, "-m", "neuronal", "neurons", "--json"], capture_output=True, text=True)
+    assert [row["neuron"] for row in json.loads(done.stdout)][:2] == ["standard", "zero_bias"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_a_stopped_command_keeps_its_cells_and_goes_on(number, code):
+    words = [
+        sys.executable,
+        "-m",
+        "neuronal",
+        "compare",
+        "--model",
+        "fcn",
+        "--widths",
+        "8",
+        "--epochs",
+        "20",
+        "--seeds",
+    ]
+    running = subprocess.Popen([*words, "0-40"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    cells = Path("runs/digits-fcn/cells")
+    deadline = time.monotonic() + 90
+    while len(list(cells.glob("*.json"))) < 2:
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(running.pid, number)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == code
+    done = len(list(cells.glob("*.json")))
+    if number != signal.SIGKILL:
+        assert err.splitlines()[-1] == (
+            f"neuronal: stopped; {done} of 82 cells are finished and kept. The same command goes on from there."
+        )
+        assert not list(cells.glob(".*"))
+    assert "Traceback" not in err
+    again = subprocess.run([*words, "0"], capture_output=True, text=True)
+    assert again.returncode == 0
+    assert again.stderr.count("kept from before") == 2

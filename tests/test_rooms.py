@@ -1,0 +1,94 @@
+"""Imports point downwards: the table of who may open which door."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import neuronal
+
+PACKAGE = Path(neuronal.__file__).parent
+CORE = {"names"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "names": set(),
+    "nn": {"names"},
+    "models": {"nn", *CORE},
+    "data": CORE,
+    "geometry": {"nn", *CORE},
+    "probes": {"geometry", "nn", "data", *CORE},
+    "train": {"data", *CORE},
+    "recipes": {"experiments.recipe"},
+    "experiments": {"recipes", "train", "probes", "models", "nn", "data", *CORE},
+    "report": {"experiments", "train", "nn", "data", *CORE},
+    "cli": {"report", "experiments", "recipes", "train", "models", "nn", "data", *CORE},
+    "__main__": {"cli"},
+}
+
+
+def imports_of(file: Path) -> set[str]:
+    """Everything of ours a file imports anywhere, functions and type checks included, as dotted paths."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file} imports relatively"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.removeprefix("neuronal.") for name in found if name.startswith("neuronal.")}
+
+
+def room_of(file: Path) -> str:
+    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def misplaced(files: list[Path]) -> list[str]:
+    wrong = []
+    for file in files:
+        room = room_of(file)
+        allowed = MAY_IMPORT[room] | {room}
+        for name in imports_of(file):
+            if not any(name == door or name.startswith(door + ".") for door in allowed):
+                wrong.append(f"{file.relative_to(PACKAGE)} imports {name}")
+    return wrong
+
+
+def all_files() -> list[Path]:
+    return [file for file in PACKAGE.rglob("*.py") if file != PACKAGE / "__init__.py"]
+
+
+def test_rooms_open_only_downwards():
+    assert not misplaced(all_files())
+
+
+def test_every_room_is_in_the_table():
+    assert {room_of(file) for file in all_files()} == set(MAY_IMPORT)
+
+
+def test_the_table_itself_has_no_way_back_up():
+    def below(room: str, seen: tuple[str, ...]) -> None:
+        assert room not in seen, " -> ".join((*seen, room))
+        for other in MAY_IMPORT.get(room, ()):
+            below(other, (*seen, room))
+
+    for room in MAY_IMPORT:
+        below(room, ())
+
+
+def test_an_import_that_points_up_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_rooms.PACKAGE", tmp_path)
+    (tmp_path / "nn").mkdir()
+    file = tmp_path / "nn" / "layer.py"
+    file.write_text("def f():\n    from neuronal.models.registry import create_model\n    import neuronal.names\n")
+    assert misplaced([file]) == ["nn/layer.py imports models.registry.create_model"]
+    file.write_text("from neuronal import models\n")
+    assert misplaced([file]) == ["nn/layer.py imports models"]
+
+
+def test_nobody_imports_through_the_facade():
+    for file in all_files():
+        names = [a.name for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Import) for a in n.names]
+        assert "neuronal" not in names or file.name == "environment.py", f"{file} imports neuronal itself"
+
+
+def test_no_room_without_a_name():
+    assert not [f for f in all_files() if f.stem in {"utils", "util", "helpers", "helper", "common", "misc"}]

@@ -1,0 +1,79 @@
+"""``./run`` with a pretended Python: what it installs when, and what it hands on."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import ROOT
+
+PYTHON = """#!/bin/sh
+case "$*" in
+    "-c "*) exit 0 ;;
+    --version) echo "Python 3.11.7" ;;
+    "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/neuronal" ;;
+    *) echo "$(basename "$0") $*" >> "$LOG"; [ -z "${BROKEN-}" ] || exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    root = tmp_path / "a checkout"
+    root.mkdir()
+    for name in ("run", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, root)
+    (tmp_path / "fake").write_text(PYTHON)
+    (tmp_path / "fake").chmod(0o755)
+    return root
+
+
+def call(checkout, *words, **environment):
+    log = checkout.parent / "log"
+    log.write_text("")
+    given = {**os.environ, "PYTHON": str(checkout.parent / "fake"), "LOG": str(log), **environment}
+    given.pop("NEURONAL_VENV", None)
+    done = subprocess.run([checkout / "run", *words], cwd="/", env=given, capture_output=True, text=True)
+    return done, log.read_text().splitlines()
+
+
+def install(checkout, extra):
+    words = "-m pip install -qq --disable-pip-version-check"
+    return f"python {words} -c {checkout}/constraints.txt -e {checkout}[{extra}]"
+
+
+def test_run_alone_installs_the_lab_once_and_starts_the_main_job(checkout):
+    done, log = call(checkout)
+    assert done.returncode == 0
+    assert log == [install(checkout, "lab"), "neuronal compare"]
+    assert "run: making" in done.stderr
+    assert "run: installing neuronal[lab]" in done.stderr
+    done, log = call(checkout)
+    assert log == ["neuronal compare"]
+    assert "installing" not in done.stderr
+
+
+def test_other_words_go_to_the_command(checkout):
+    _, log = call(checkout, "compare", "--name", "two words")
+    assert log[-1] == "neuronal compare --name two words"
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+def test_a_change_of_requirements_installs_again(checkout, name):
+    call(checkout, "neurons")
+    with (checkout / name).open("a") as file:
+        file.write("# changed\n")
+    assert call(checkout, "neurons")[1] == [install(checkout, "lab"), "neuronal neurons"]
+    assert call(checkout, "neurons")[1] == ["neuronal neurons"]
+
+
+def test_a_failed_installation_is_tried_again(checkout):
+    assert call(checkout, "neurons", BROKEN="1")[0].returncode != 0
+    assert call(checkout, "neurons")[1] == [install(checkout, "lab"), "neuronal neurons"]
+
+
+def test_no_python_is_said(checkout):
+    done, _ = call(checkout, PYTHON="no-such-python")
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer, found none among: no-such-python." in done.stderr

@@ -1,0 +1,111 @@
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.data.dataset import Split
+from neuronal.train.loop import Diverged, fit
+from neuronal.train.optim import Plan
+from neuronal.train.seed import seeded
+
+
+def problem():
+    torch.manual_seed(3)
+    x = torch.randn(50, 6)
+    return Split(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long()), nn.Sequential(
+        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
+    )
+
+
+PLAN = Plan(epochs=3, batch_size=16, optim="adam", lr=0.01, schedule="cosine")
+
+
+def test_the_loop_does_what_a_plain_loop_does():
+    split, model = problem()
+    plain = copy.deepcopy(model)
+    optimiser = torch.optim.Adam(plain.parameters(), lr=0.01)
+    random = torch.Generator().manual_seed(5)
+    step, losses, right = 0, [], 0
+    for _ in range(3):
+        losses, right = [], 0
+        order = torch.randperm(50, generator=random)
+        for start in range(0, 50, 16):
+            rows = order[start : start + 16]
+            optimiser.param_groups[0]["lr"] = 0.01 * (1 + math.cos(math.pi * step / 12)) / 2
+            logits = plain(split.x[rows])
+            loss = F.cross_entropy(logits, split.y[rows])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+            right += (logits.argmax(1) == split.y[rows]).sum().item()
+            step += 1
+    fitted = fit(model, split, PLAN, seed=5)
+    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours.cpu(), theirs)
+    last = fitted.epochs[-1]
+    assert (last.number, last.steps) == (3, 12)
+    assert last.loss == pytest.approx(sum(losses) / 4, abs=1e-7)
+    assert last.accuracy == right / 50
+
+
+def test_probes_are_called_after_every_epoch_and_progress_is_told():
+    split, model = problem()
+    seen, told = [], []
+
+    def probe(given, step):
+        seen.append((given is model, step))
+        return {"norm": float(step)}
+
+    fitted = fit(model, split, PLAN, probes=[probe], on_epoch=told.append)
+    assert seen == [(True, 4), (True, 8), (True, 12)]
+    assert [epoch.measured for epoch in fitted.epochs] == [{"norm": 4.0}, {"norm": 8.0}, {"norm": 12.0}]
+    assert tuple(told) == fitted.epochs
+
+
+@pytest.mark.parametrize("bad_step", [1, 7, 60, 99])
+def test_the_first_step_without_a_finite_loss_is_named(bad_step):
+    """60 and 99 lie on the far side of a look at the losses, 1 and 7 on the near side."""
+    split, inner = problem()
+
+    class Breaks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = inner, 0
+
+        def forward(self, x):
+            self.calls += 1
+            return self.inner(x) * (float("nan") if self.calls >= bad_step else 1.0)
+
+    with pytest.raises(Diverged) as error:
+        fit(Breaks(), split, Plan(epochs=2, batch_size=1, optim="sgd", lr=0.1, schedule="one_cycle_linear"))
+    assert error.value.step == bad_step
+    assert error.value.lr == pytest.approx(0.1 * (1 - abs(2 * bad_step / 101 - 1)))
+    assert "the loss became nan at step" in str(error.value)
+
+
+def test_same_seed_same_weights_other_seed_other_order():
+    split, model = problem()
+    weights = []
+    for seed in (0, 0, 1):
+        trained = copy.deepcopy(model)
+        fit(trained, split, PLAN, seed=seed)
+        weights.append(trained[0].weight.detach().cpu())
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_seeded_fixes_the_inside_and_leaves_the_outside_alone():
+    torch.manual_seed(9)
+    expected = torch.rand(2)
+    torch.manual_seed(9)
+    with seeded(4):
+        first = torch.rand(2)
+        assert torch.backends.cudnn.deterministic
+    with seeded(4):
+        assert torch.equal(torch.rand(2), first)
+    assert torch.equal(torch.rand(2), expected)
+    assert not torch.backends.cudnn.deterministic

@@ -1,0 +1,83 @@
+import pytest
+import torch
+from torch import nn
+from torch.optim import lr_scheduler
+
+from neuronal.names import UnknownName
+from neuronal.train.optim import OPTIMISERS, SCHEDULES, Plan
+
+PLAN = {"epochs": 1, "batch_size": 4, "optim": "sgd", "lr": 0.1}
+
+
+def torch_rates(make, num_steps):
+    """The rates torch's own scheduler gives to the steps 0 to num_steps - 1."""
+    optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+    scheduler = make(optimiser)
+    rates = []
+    for _ in range(num_steps):
+        rates.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        scheduler.step()
+    return rates
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 10, 97])
+def test_schedules_against_torch(num_steps):
+    # torch's cycle touches 0 at both ends; ours leaves these two points out, hence num_steps + 1 intervals.
+    triangle = [0.1 * (1 - abs(2 * step / (num_steps + 1) - 1)) for step in range(1, num_steps + 1)]
+    tenth = num_steps / 10
+    steps = [t for t in range(1, num_steps) for cut in (3, 6, 8) if t - 1 < cut * tenth <= t]
+    oracle = {
+        "constant": [0.1] * num_steps,
+        "cosine": torch_rates(lambda o: lr_scheduler.CosineAnnealingLR(o, num_steps), num_steps),
+        "step": torch_rates(lambda o: lr_scheduler.MultiStepLR(o, steps, gamma=0.2), num_steps),
+        "one_cycle_linear": triangle,
+    }
+    assert set(oracle) == set(SCHEDULES)
+    for name, rates in oracle.items():
+        plan = Plan(**PLAN, schedule=name)
+        assert [plan.lr_at(step, num_steps) for step in range(num_steps)] == pytest.approx(rates, abs=1e-12), name
+
+
+def test_one_cycle_linear_is_torchs_between_the_ends():
+    cycle = torch_rates(lambda o: lr_scheduler.CyclicLR(o, 0.0, 0.1, step_size_up=5, cycle_momentum=False), 10)
+    plan = Plan(**PLAN, schedule="one_cycle_linear")
+    assert [plan.lr_at(step, 9) for step in range(9)] == pytest.approx(cycle[1:], abs=1e-12)
+
+
+def test_step_schedule_is_the_published_one():
+    plan = Plan(**PLAN, schedule="step")
+    rates = [plan.lr_at(epoch, 200) for epoch in (0, 59, 60, 119, 120, 159, 160, 199)]
+    assert rates == pytest.approx([0.1, 0.1, 0.02, 0.02, 0.004, 0.004, 0.0008, 0.0008])
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimisers_get_the_plans_numbers(name):
+    plan = Plan(1, 4, name, 0.3, momentum=0.7, weight_decay=0.01)
+    optimiser = plan.optimiser([nn.Parameter(torch.zeros(1))])
+    assert type(optimiser).__name__.lower() == name
+    assert optimiser.defaults["lr"] == 0.3
+    assert optimiser.defaults["weight_decay"] == 0.01
+    assert optimiser.defaults.get("momentum", 0.7) == 0.7
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": 0}, "epochs needs to be at least 1, got 0"),
+        ({"batch_size": 0}, "batch_size needs to be at least 1"),
+        ({"lr": 0}, "lr needs to be a positive number, got 0"),
+        ({"lr": float("nan")}, "lr needs to be a positive number, got nan"),
+        ({"momentum": 1.0}, "momentum needs"),
+        ({"weight_decay": -1.0}, "weight_decay needs"),
+    ],
+)
+def test_wrong_numbers_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Plan(**PLAN | wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"optim": "adan"}, {"schedule": "cosin"}])
+def test_wrong_names_are_refused(wrong):
+    with pytest.raises(UnknownName, match="Did you mean"):
+        Plan(**PLAN | wrong)
