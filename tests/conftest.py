@@ -15,6 +15,9 @@ from neuronal.experiments.sweep import Study
 
 ROOT = Path(__file__).parent.parent
 
+# The workers of pytest-xdist share the cores; each with a thread per core would only wait for the others.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(autouse=True)
 def one_seed():
