@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from conftest import ROOT
 from neuronal import cli
 from neuronal.nn import families
+from tests.conftest import ROOT
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
 

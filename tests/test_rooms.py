@@ -11,10 +11,11 @@ PACKAGE = Path(neuronal.__file__).parent
 CORE = {"names"}
 MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
-    "nn": {"names"},
+    "ops": CORE,
+    "nn": {"ops", *CORE},
     "models": {"nn", *CORE},
     "data": CORE,
-    "geometry": {"nn", *CORE},
+    "geometry": {"nn", "ops", *CORE},
     "probes": {"geometry", "nn", "data", *CORE},
     "train": {"data", *CORE},
     "recipes": {"experiments.recipe"},
@@ -75,7 +76,7 @@ def test_the_table_itself_has_no_way_back_up():
 
 
 def test_an_import_that_points_up_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("test_rooms.PACKAGE", tmp_path)
+    monkeypatch.setattr("tests.test_rooms.PACKAGE", tmp_path)
     (tmp_path / "nn").mkdir()
     file = tmp_path / "nn" / "layer.py"
     file.write_text("def f():\n    from neuronal.models.registry import create_model\n    import neuronal.names\n")

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from tests.conftest import ROOT
 
 PYTHON = """#!/bin/sh
 case "$*" in

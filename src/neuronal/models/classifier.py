@@ -8,7 +8,7 @@ from neuronal.nn.families import Family
 
 
 class Classifier(nn.Module):
-    """``features`` (images to vectors of ``num_features``) followed by a linear head of the same neuron family."""
+    """``features`` (images to vectors of ``num_features``) followed by the family's linear head."""
 
     def __init__(self, layers: Family, features: nn.Module, num_features: int, num_classes: int, in_chans: int) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Classifier(nn.Module):
     def reset_classifier(self, num_classes: int) -> None:
         """A new head for ``num_classes`` classes; 0 leaves the features as output."""
         self.num_classes = num_classes
-        self.head = self.layers.Linear(self.num_features, num_classes) if num_classes else nn.Identity()
+        self.head = self.layers.Head(self.num_features, num_classes) if num_classes else nn.Identity()
 
     def get_classifier(self) -> nn.Module:
         return self.head

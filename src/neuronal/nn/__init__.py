@@ -1,5 +1,43 @@
 """Layers: one neuron model per file, drop-in for ``torch.nn``."""
 
+from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
+from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasBottleneck, FarkasResidual
+from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.norm import InputMeanNorm, MeanOnlyBatchNorm
+from neuronal.nn.residual import (
+    Multiplier,
+    ScaledResidual,
+    ScaledStandardisedConv1d,
+    ScaledStandardisedConv2d,
+    ScaledStandardisedConv3d,
+    ScaledStandardisedLinear,
+    fixup_,
+)
 from neuronal.nn.zero_bias import ZeroBiasConv1d, ZeroBiasConv2d, ZeroBiasConv3d, ZeroBiasLinear
 
-__all__ = ["ZeroBiasConv1d", "ZeroBiasConv2d", "ZeroBiasConv3d", "ZeroBiasLinear"]
+__all__ = [
+    "FarkasBasicBlock",
+    "FarkasBottleneck",
+    "FarkasConv1d",
+    "FarkasConv2d",
+    "FarkasConv3d",
+    "FarkasLinear",
+    "FarkasResidual",
+    "GeometricConv1d",
+    "GeometricConv2d",
+    "GeometricConv3d",
+    "GeometricLinear",
+    "InputMeanNorm",
+    "MeanOnlyBatchNorm",
+    "Multiplier",
+    "ScaledResidual",
+    "ScaledStandardisedConv1d",
+    "ScaledStandardisedConv2d",
+    "ScaledStandardisedConv3d",
+    "ScaledStandardisedLinear",
+    "ZeroBiasConv1d",
+    "ZeroBiasConv2d",
+    "ZeroBiasConv3d",
+    "ZeroBiasLinear",
+    "fixup_",
+]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from neuronal.names import find
+from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
+from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
 from neuronal.nn.zero_bias import ZeroBiasConv1d, ZeroBiasConv2d, ZeroBiasConv3d, ZeroBiasLinear
 
 Layer = Callable[..., nn.Module]
@@ -26,6 +28,8 @@ class Family:
     Conv1d: Layer
     Conv2d: Layer
     Conv3d: Layer
+    Head: Layer = nn.Linear
+    """The last layer of a network, whose outputs are logits and not units."""
 
 
 STANDARD = Family(
@@ -46,9 +50,30 @@ ZERO_BIAS = Family(
     Conv1d=ZeroBiasConv1d,
     Conv2d=ZeroBiasConv2d,
     Conv3d=ZeroBiasConv3d,
+    Head=ZeroBiasLinear,
 )
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (STANDARD, ZERO_BIAS)}
+GEOMETRIC = Family(
+    name="geometric",
+    unit="r·(u(θ)·x + λ)",
+    promise="The boundary moves smoothly in training: direction, offset and scale are learnt apart.",
+    Linear=GeometricLinear,
+    Conv1d=GeometricConv1d,
+    Conv2d=GeometricConv2d,
+    Conv3d=GeometricConv3d,
+)
+
+FARKAS = Family(
+    name="farkas",
+    unit="w·x + b; last: −Σ of the others + ε",
+    promise="In every layer, for every input, at least one unit is active.",
+    Linear=FarkasLinear,
+    Conv1d=FarkasConv1d,
+    Conv2d=FarkasConv2d,
+    Conv3d=FarkasConv3d,
+)
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (STANDARD, ZERO_BIAS, GEOMETRIC, FARKAS)}
 
 
 def family(name: str) -> Family:

@@ -1,25 +1,35 @@
-"""What our layers share with the plain torch layer they stand in for."""
+"""What our layers share with the plain torch layers they stand in for: constructor, shapes, the linear map itself."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from inspect import Parameter as Argument
+from inspect import signature
+from math import prod
+from typing import Any, ClassVar, Literal, Self
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.common_types import _size_1_t, _size_2_t, _size_3_t
+
+from neuronal.names import unknown
 
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+Device = torch.device | str | None
+Dtype = torch.dtype | None
 
+_CONV = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
 _ARGUMENTS: dict[type[nn.Module], tuple[str, ...]] = {
     nn.Linear: ("in_features", "out_features"),
-    **dict.fromkeys(
-        (nn.Conv1d, nn.Conv2d, nn.Conv3d),
-        ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"),
-    ),
+    nn.Conv1d: _CONV,
+    nn.Conv2d: _CONV,
+    nn.Conv3d: _CONV,
 }
 
 
 def arguments(layer: nn.Module) -> dict[str, Any]:
-    """Constructor arguments, all but ``bias``, that rebuild ``layer``: shape, device and dtype."""
+    """Constructor arguments, all but ``bias``, that rebuild a plain layer: shape, device and dtype."""
     for kind, names in _ARGUMENTS.items():
         if isinstance(layer, kind):
             weight = layer.weight
@@ -31,3 +41,195 @@ def arguments(layer: nn.Module) -> dict[str, Any]:
 def copied(parameter: Tensor) -> nn.Parameter:
     """The same values in a parameter of their own, frozen if the first was."""
     return nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
+
+
+class StandIn(nn.Module):
+    """A layer that takes the arguments of a plain torch layer and applies a linear map made of other parameters.
+
+    A neuron is a subclass with ``_setup`` (which makes its parameters, and whose keyword-only arguments are the
+    neuron's options), ``reset_parameters``, ``_take`` (which reads a plain layer), ``weight`` and ``bias`` (those of the
+    plain layer with the same map) and ``forward``; combined with one of the four shapes below it is a layer.
+    """
+
+    _plain: ClassVar[type[Plain]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Shows the neuron's own options in the signature, where the shape's constructor only hands them on."""
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "_plain") and cls._setup is not StandIn._setup:
+            shape = [a for a in signature(cls.__init__).parameters.values() if a.kind is not Argument.VAR_KEYWORD]
+            own = [a for a in signature(cls._setup).parameters.values() if a.kind is Argument.KEYWORD_ONLY]
+            cls.__signature__ = signature(cls.__init__).replace(parameters=shape[1:] + own)  # type: ignore[attr-defined]
+
+    def _build(self, plain: Plain, bias: bool, device: Device, dtype: Dtype, options: dict[str, Any]) -> None:
+        """Takes over the shape of ``plain``, which lives on the meta device: torch has checked the arguments by then."""
+        for name in _ARGUMENTS[self._plain]:
+            setattr(self, name, getattr(plain, name))
+        if not isinstance(plain, nn.Linear):
+            self.transposed, self.output_padding = plain.transposed, plain.output_padding
+            self._reversed_padding_repeated_twice = plain._reversed_padding_repeated_twice
+        self._weight_shape = tuple(plain.weight.shape)
+        known = [a.name for a in signature(self._setup).parameters.values() if a.kind is Argument.KEYWORD_ONLY]
+        for name in options:
+            if name not in known:
+                raise TypeError(unknown(f"option of {type(self).__name__}", name, known))
+        self._setup(bias, device, dtype, **options)
+        self.reset_parameters()
+
+    def _setup(self, bias: bool, device: Device, dtype: Dtype) -> None:
+        raise NotImplementedError
+
+    def _take(self, plain: Plain) -> None:
+        raise NotImplementedError
+
+    def reset_parameters(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def weight(self) -> Tensor:
+        raise NotImplementedError
+
+    @property
+    def bias(self) -> Tensor | None:
+        raise NotImplementedError
+
+    @property
+    def num_units(self) -> int:
+        """Outputs of the plain layer: features or channels."""
+        return self._weight_shape[0]
+
+    @property
+    def fan_in(self) -> int:
+        """Inputs a unit sees."""
+        return prod(self._weight_shape[1:])
+
+    def _map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The plain layer's map with the given weight and bias; torch's error for a wrong input, with our name."""
+        try:
+            if self._plain is nn.Linear:
+                return F.linear(x, weight, bias)
+            forward: Any = self._plain._conv_forward  # type: ignore[union-attr]
+            y: Tensor = forward(self, x, weight, bias)
+            return y
+        except RuntimeError as wrong:
+            raise type(wrong)(f"{type(self).__name__}({self.extra_repr()}): {wrong}") from wrong
+
+    @classmethod
+    def from_standard(cls, layer: Plain, **options: Any) -> Self:
+        """This neuron in the place of ``layer``, on the same device, with the same dtype and training flag."""
+        if not isinstance(layer, cls._plain):
+            needed, got = cls._plain.__name__, type(layer).__name__
+            raise TypeError(f"{cls.__name__}.from_standard needs an nn.{needed}, got {got}.")
+        # Made without memory first, so that no random number is drawn for values that are overwritten.
+        shape = {**arguments(layer), "device": "meta"}
+        new = cls(**shape, bias=layer.bias is not None, **options).to_empty(device=layer.weight.device)
+        with torch.no_grad():
+            new._take(layer)
+        for parameter in new.parameters():
+            parameter.requires_grad_(layer.weight.requires_grad)
+        return new.train(layer.training)
+
+    def _plain_with(self, weight: Tensor, bias: Tensor | None) -> Plain:
+        """The plain torch layer of this shape with copies of the given weight and bias."""
+        shape: dict[str, Any] = {name: getattr(self, name) for name in _ARGUMENTS[self._plain]}
+        plain = self._plain(**shape, bias=bias is not None, device="meta", dtype=weight.dtype)
+        plain.weight = nn.Parameter(weight.detach().clone())
+        plain.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        return plain.train(self.training)
+
+    def extra_repr(self) -> str:
+        return self._plain.extra_repr(self)  # type: ignore[arg-type]
+
+
+class LinearShape(StandIn):
+    """Constructor of ``nn.Linear``."""
+
+    _plain = nn.Linear
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: Dtype = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        plain = nn.Linear(in_features, out_features, bias, device="meta", dtype=dtype)
+        self._build(plain, bias, device, dtype, options)
+
+
+class Conv1dShape(StandIn):
+    """Constructor of ``nn.Conv1d``."""
+
+    _plain = nn.Conv1d
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_1_t,
+        stride: _size_1_t = 1,
+        padding: str | _size_1_t = 0,
+        dilation: _size_1_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: Dtype = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        self._build(nn.Conv1d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
+
+
+class Conv2dShape(StandIn):
+    """Constructor of ``nn.Conv2d``."""
+
+    _plain = nn.Conv2d
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_2_t,
+        stride: _size_2_t = 1,
+        padding: str | _size_2_t = 0,
+        dilation: _size_2_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: Dtype = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        self._build(nn.Conv2d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
+
+
+class Conv3dShape(StandIn):
+    """Constructor of ``nn.Conv3d``."""
+
+    _plain = nn.Conv3d
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _size_3_t,
+        stride: _size_3_t = 1,
+        padding: str | _size_3_t = 0,
+        dilation: _size_3_t = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: Dtype = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        self._build(nn.Conv3d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)

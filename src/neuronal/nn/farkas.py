@@ -1,0 +1,281 @@
+"""Farkas layers: the last unit balances the others, so that for every input at least one is active."""
+
+from __future__ import annotations
+
+from math import expm1, log, sqrt
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+from neuronal.ops.farkas import closing_bias, guarantee, weighted_sum
+
+Aggregate = Literal["sum", "mean"]
+Rule = Literal["softplus", "max"]
+MARGIN = 1e-3
+
+
+class Balance(nn.Module):
+    r"""How the last of several units balances the others: its multipliers, and the biases of all.
+
+    Args:
+        num_free: Number of the other units, at least 1.
+        fan_in: Inputs of a unit; sets the size of the first biases, as in ``nn.Linear``.
+        bias: ``False`` leaves every bias at 0; then the largest pre-activation is not negative, but may be 0.
+        aggregate: ``"sum"`` (:math:`\lambda_j = 1`) or ``"mean"`` (:math:`\lambda_j = 1 / (m - 1)`).
+        margin: What the weighted sum of pre-activations exceeds the cutoff by at least; 1e-3 where there are biases.
+        learn_multipliers: Makes the :math:`\lambda_j` parameters, positive by construction.
+        cutoff: :math:`c`; a unit counts as active above it. 0 for ReLU.
+        rule: ``"softplus"``: the last bias exceeds what is needed by softplus of a parameter plus the margin, so it is
+            strict and always trained. ``"max"``: the paper's maximum of what is needed and a free bias, which allows
+            equality and gives the free bias no gradient while it loses.
+    """
+
+    offsets: nn.Parameter | None
+    last: nn.Parameter | None
+    log_multipliers: nn.Parameter | None
+    base: Tensor
+
+    def __init__(
+        self,
+        num_free: int,
+        fan_in: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: Dtype = None,
+        *,
+        aggregate: Aggregate = "sum",
+        margin: float | None = None,
+        learn_multipliers: bool = False,
+        cutoff: float = 0.0,
+        rule: Rule = "softplus",
+    ) -> None:
+        super().__init__()
+        if aggregate not in ("sum", "mean"):
+            raise ValueError(f"aggregate needs to be 'sum' or 'mean', got {aggregate!r}.")
+        if rule not in ("softplus", "max"):
+            raise ValueError(f"rule needs to be 'softplus' or 'max', got {rule!r}.")
+        if margin is None:
+            margin = MARGIN if bias and rule == "softplus" else 0.0
+        if not margin >= 0 or (rule == "softplus" and bias and margin == 0):
+            raise ValueError(
+                f"margin needs to be above 0, got {margin}. rule='max' is the paper's algorithm without one."
+            )
+        if margin and rule == "max":
+            raise ValueError(f"rule='max' has no margin, got margin={margin}. Use rule='softplus'.")
+        if not bias and (margin or cutoff > 0):
+            raise ValueError(
+                f"without a bias nothing above 0 can be promised, got margin={margin}, cutoff={cutoff}. "
+                "Use bias=True, or margin=0 and cutoff <= 0."
+            )
+        self.num_free, self.fan_in = num_free, fan_in
+        self.aggregate, self.margin, self.cutoff, self.rule = aggregate, float(margin), float(cutoff), rule
+        kind: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.register_parameter("offsets", nn.Parameter(torch.empty(num_free, **kind)) if bias else None)
+        self.register_parameter("last", nn.Parameter(torch.empty((), **kind)) if bias else None)
+        learnt = nn.Parameter(torch.empty(num_free, **kind)) if learn_multipliers else None
+        self.register_parameter("log_multipliers", learnt)
+        self.register_buffer("base", torch.empty(num_free, **kind), persistent=False)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        self.base.fill_(1 if self.aggregate == "sum" else 1 / self.num_free)
+        size = 1 / sqrt(self.fan_in)
+        if self.offsets is not None and self.last is not None:
+            self.offsets.uniform_(-size, size)
+            if self.rule == "max":
+                self.last.uniform_(-size, size)
+            else:
+                # The last bias starts above what is needed by as much as the other biases are large.
+                self.last.fill_(log(expm1(size)))
+        if self.log_multipliers is not None:
+            self.log_multipliers.zero_()
+
+    @property
+    def multipliers(self) -> Tensor:
+        r""":math:`\lambda_j` of the other units; the last one's is 1."""
+        return self.base if self.log_multipliers is None else self.base * self.log_multipliers.exp()
+
+    @property
+    def slack(self) -> Tensor:
+        """What the weighted sum of all biases has above ``cutoff`` times the sum of the multipliers; never negative."""
+        if self.offsets is None or self.last is None:
+            return -self.cutoff * (1 + self.multipliers.sum())
+        if self.rule == "max":
+            needed = closing_bias(self.offsets, self.multipliers, 0.0, self.cutoff)
+            return (self.last - needed).clamp_min(0)
+        return F.softplus(self.last) + self.margin
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Biases of all units, the last one closing the sum."""
+        if self.offsets is None:
+            return None
+        last = closing_bias(self.offsets, self.multipliers, self.slack, self.cutoff)
+        return torch.cat([self.offsets, last.unsqueeze(0)])
+
+    def promise(self) -> Tensor:
+        """For every input, the largest pre-activation is at least this."""
+        return guarantee(self.multipliers, self.slack, self.cutoff)
+
+    def close(self, z: Tensor, *, dim: int = 1) -> Tensor:
+        """Puts minus the weighted sum of the channels of ``z`` behind them, and adds the biases."""
+        spread = [1] * (z.dim() - 1 - dim)
+        weighted = z * self.multipliers.view(-1, *spread)
+        closed = torch.cat([z, -weighted.sum(dim, keepdim=True)], dim)
+        return closed if self.bias is None else closed + self.bias.view(-1, *spread)
+
+    def extra_repr(self) -> str:
+        options = f"aggregate={self.aggregate!r}, margin={self.margin:g}, cutoff={self.cutoff:g}, rule={self.rule!r}"
+        return options + (", learn_multipliers=True" if self.log_multipliers is not None else "")
+
+
+class _Farkas(StandIn):
+    """What the four layers share; see :class:`FarkasLinear`."""
+
+    def _setup(
+        self,
+        bias: bool,
+        device: Device,
+        dtype: Dtype,
+        *,
+        aggregate: Aggregate = "sum",
+        margin: float | None = None,
+        learn_multipliers: bool = False,
+        cutoff: float = 0.0,
+        rule: Rule = "softplus",
+    ) -> None:
+        need_two(type(self).__name__, self.num_units, f"nn.{self._plain.__name__}")
+        shape = (self.num_units - 1, *self._weight_shape[1:])
+        self.rows = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+        self.balance = Balance(
+            self.num_units - 1,
+            self.fan_in,
+            bias,
+            device,
+            dtype,
+            aggregate=aggregate,
+            margin=margin,
+            learn_multipliers=learn_multipliers,
+            cutoff=cutoff,
+            rule=rule,
+        )
+
+    def reset_parameters(self) -> None:
+        """Rows as in ``nn.Linear``; the balance has a method of its own."""
+        nn.init.kaiming_uniform_(self.rows, a=sqrt(5))
+
+    @torch.no_grad()
+    def _take(self, plain: Plain) -> None:
+        self.balance.reset_parameters()
+        self.rows.copy_(plain.weight[:-1])
+        if self.balance.offsets is not None and plain.bias is not None:
+            self.balance.offsets.copy_(plain.bias[:-1])
+
+    @property
+    def weight(self) -> Tensor:
+        """Weight of the plain layer with the same map: the rows, and minus their weighted sum."""
+        if self._groups > 1:
+            raise RuntimeError(
+                f"{type(self).__name__} with groups={self._groups} is not one plain layer, because its last unit sees every "
+                "group. to_standard() gives it as two."
+            )
+        return torch.cat([self.rows, -weighted_sum(self.rows, self.balance.multipliers).unsqueeze(0)])
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Biases of all units."""
+        return self.balance.bias
+
+    @property
+    def _groups(self) -> int:
+        return getattr(self, "groups", 1)
+
+    def promise(self) -> Tensor:
+        """For every input (at every position) the largest pre-activation is at least this, up to rounding."""
+        return self.balance.promise()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self._groups == 1:
+            return self._map(x, self.weight, self.bias)
+        # A weight in space of weights would need every group's inputs, so the outputs are added up instead.
+        free = self._map(x, self._padded(), None)
+        batched = free.dim() == len(self._weight_shape)
+        return self.balance.close(free.narrow(int(batched), 0, self.num_units - 1), dim=int(batched))
+
+    def _padded(self) -> Tensor:
+        """The rows and one of zeros: torch wants as many filters as groups divide."""
+        return torch.cat([self.rows, torch.zeros_like(self.rows[:1])])
+
+    def to_standard(self) -> nn.Module:
+        """Plain torch modules that compute the same function: one layer, or two when there are groups."""
+        bias = self.bias
+        if self._groups == 1:
+            return self._plain_with(self.weight, bias)
+        plain: Any = self._plain
+        mixing = torch.eye(self.num_units, device=self.rows.device, dtype=self.rows.dtype)
+        mixing[-1] = torch.cat([-self.balance.multipliers.detach(), mixing.new_zeros(1)])
+        second = plain(self.num_units, self.num_units, 1, bias=bias is not None, device="meta", dtype=self.rows.dtype)
+        second.weight = nn.Parameter(mixing.view(second.weight.shape))
+        second.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        return nn.Sequential(self._plain_with(self._padded(), None), second).train(self.training)
+
+
+def need_two(name: str, count: int, instead: str) -> None:
+    if count < 2:
+        raise ValueError(
+            f"{name} needs at least 2 outputs (one balances the others), got {count}. Use {instead} for a single output."
+        )
+
+
+class FarkasLinear(_Farkas, LinearShape):
+    r"""Units of which at least one is active for every input.
+
+    .. math::
+        z_j = w_j^\top x + b_j \;(j < m), \qquad
+        z_m = -\sum_{j<m} \lambda_j z_j + c \textstyle\sum_j \lambda_j + \mathrm{softplus}(\beta) + \varepsilon
+
+    The last row is minus the weighted sum of the others, put together in the space of weights, so the layer costs one
+    plain layer. ``rows`` are the free weights; ``balance`` holds multipliers and biases; ``weight`` and ``bias`` are
+    those of the plain layer with the same map.
+
+    Args:
+        in_features: Size of :math:`x`.
+        out_features: Number of units :math:`m`, at least 2; the last one is not free.
+        bias: ``False`` for no biases at all; then the promise is 0 and not strict.
+        aggregate: ``"sum"`` (:math:`\lambda_j = 1`, the paper's default) or ``"mean"`` (:math:`1 / (m - 1)`).
+        margin: :math:`\varepsilon`; 1e-3 if left out and there are biases.
+        learn_multipliers: Makes the :math:`\lambda_j` parameters.
+        cutoff: :math:`c`; units count as active above it. 0 for ReLU.
+        rule: ``"max"`` for the paper's bias, which does not ensure strictness.
+
+    Shape:
+        ``(..., in_features)`` to ``(..., out_features)``.
+
+    Law:
+        For every :math:`x`, :math:`\max_j z_j \ge c + (\mathrm{softplus}(\beta) + \varepsilon) / \sum_j \lambda_j`
+        :math:`= \texttt{promise()}` up to rounding (tests/laws/test_farkas.py, by linear programming).
+
+    Reference:
+        Pooladian, Finlay & Oberman, Farkas layers: don't shift the data, fix the geometry, Algorithm 1 and Theorem 3.2.
+
+    Departs:
+        The bias is strict: with the paper's maximum all pre-activations can be 0 at once. The condition for a cutoff is
+        :math:`c \sum_j \lambda_j / \lambda_m`, where the paper's :math:`c` is too little for :math:`c > 0`. The paper's
+        bias is ``rule="max"``.
+    """
+
+
+class FarkasConv1d(_Farkas, Conv1dShape):
+    """``nn.Conv1d`` with the units of :class:`FarkasLinear`; the promise holds at every position."""
+
+
+class FarkasConv2d(_Farkas, Conv2dShape):
+    """``nn.Conv2d`` with the units of :class:`FarkasLinear`; the promise holds at every position."""
+
+
+class FarkasConv3d(_Farkas, Conv3dShape):
+    """``nn.Conv3d`` with the units of :class:`FarkasLinear`; the promise holds at every position."""

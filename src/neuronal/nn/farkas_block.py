@@ -1,0 +1,141 @@
+"""Residual blocks with the Farkas property: the last channel balances the sum of skip and branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from neuronal.nn.farkas import Balance, FarkasConv2d, need_two
+from neuronal.nn.standard import Device, Dtype
+
+Norm = Callable[[int], nn.Module]
+
+
+class FarkasResidual(nn.Module):
+    r"""Closes a sum of skip and branch.
+
+    With ``widen``, one more channel, minus the weighted sum of all, is put behind them: :math:`m` channels become
+    :math:`m + 1`. Without, it takes the place of the last channel, which is dropped: the width stays.
+
+    Args:
+        channels: :math:`m`.
+        widen: The paper's variant.
+        options: Those of :class:`neuronal.nn.farkas.Balance`.
+
+    Shape:
+        ``(batch, channels, ...)`` to ``(batch, channels + 1, ...)``, or the same width without ``widen``.
+
+    Law:
+        The largest channel of the output is at least ``promise()`` at every position, whatever the sign of the input
+        (tests/laws/test_farkas.py).
+
+    Reference:
+        Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2.
+
+    Departs:
+        The bias is strict; see :class:`neuronal.nn.farkas.FarkasLinear`.
+    """
+
+    def __init__(
+        self, channels: int, widen: bool = True, device: Device = None, dtype: Dtype = None, **options: Any
+    ) -> None:
+        super().__init__()
+        if not widen:
+            need_two("FarkasResidual without widen", channels, "widen=True")
+        self.channels, self.widen = channels, widen
+        self.balance = Balance(channels if widen else channels - 1, channels, True, device, dtype, **options)
+
+    @property
+    def out_channels(self) -> int:
+        return self.channels + 1 if self.widen else self.channels
+
+    def promise(self) -> Tensor:
+        return self.balance.promise()
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.balance.close(z if self.widen else z[:, :-1])
+
+
+class _FarkasBlock(nn.Module):
+    """relu(close(x + branch(x))), with an optional norm after every ReLU, as the paper places it."""
+
+    def __init__(self, channels: int, widen: bool, norm: Norm | None, zero_last: bool, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.branch = self._branch(channels, norm, options)
+        self.close = FarkasResidual(channels, widen, **options)
+        self.relu = nn.ReLU()
+        self.norm = norm(self.close.out_channels) if norm else nn.Identity()
+        if zero_last:
+            nn.init.zeros_(self.branch[-1].weight)  # type: ignore[arg-type]
+
+    def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
+        raise NotImplementedError
+
+    @property
+    def out_channels(self) -> int:
+        return self.close.out_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(self.relu(self.close(x + self.branch(x))))
+        return y
+
+
+def _activated(conv: FarkasConv2d, norm: Norm | None) -> list[nn.Module]:
+    return [conv, nn.ReLU(), *([norm(conv.num_units)] if norm else [])]
+
+
+class FarkasBasicBlock(_FarkasBlock):
+    """Two 3x3 convolutions, the first a Farkas layer, the second closed together with the skip.
+
+    Args:
+        channels: Channels of the input, at least 2.
+        widen: One channel more in the output (the paper), or the same width.
+        norm: Makes a norm for a number of channels, put after every ReLU.
+        zero_last: Starts the second convolution at zero, so the branch adds nothing at first.
+        options: Those of :class:`neuronal.nn.farkas.FarkasConv2d`.
+
+    Reference:
+        Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2.
+    """
+
+    def __init__(
+        self, channels: int, widen: bool = True, norm: Norm | None = None, zero_last: bool = False, **options: Any
+    ) -> None:
+        need_two("FarkasBasicBlock", channels, "a plain block")
+        super().__init__(channels, widen, norm, zero_last, options)
+
+    def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
+        kind = {name: options[name] for name in ("device", "dtype") if name in options}
+        first = FarkasConv2d(channels, channels, 3, padding=1, **options)
+        return nn.Sequential(*_activated(first, norm), nn.Conv2d(channels, channels, 3, padding=1, bias=False, **kind))
+
+
+class FarkasBottleneck(_FarkasBlock):
+    """1x1 and 3x3 Farkas convolutions at a quarter of the width, and a plain 1x1 closed together with the skip.
+
+    Args:
+        channels: Channels of the input; a quarter of them is the inner width and must be at least 2.
+        widen: One channel more in the output (the paper), or the same width.
+        norm: Makes a norm for a number of channels, put after every ReLU.
+        zero_last: Starts the last convolution at zero.
+        options: Those of :class:`neuronal.nn.farkas.FarkasConv2d`.
+
+    Reference:
+        Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2.
+    """
+
+    def __init__(
+        self, channels: int, widen: bool = True, norm: Norm | None = None, zero_last: bool = False, **options: Any
+    ) -> None:
+        need_two(f"FarkasBottleneck with {channels} channels, inner width a quarter of them,", channels // 4, "more")
+        super().__init__(channels, widen, norm, zero_last, options)
+
+    def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
+        inner = channels // 4
+        kind = {name: options[name] for name in ("device", "dtype") if name in options}
+        first = FarkasConv2d(channels, inner, 1, **options)
+        second = FarkasConv2d(inner, inner, 3, padding=1, **options)
+        last = nn.Conv2d(inner, channels, 1, bias=False, **kind)
+        return nn.Sequential(*_activated(first, norm), *_activated(second, norm), last)

@@ -1,0 +1,174 @@
+"""Deep residual networks without batch norm and without biases: Fixup, and scaled weight standardisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import pi, sqrt
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+
+RELU_GAIN = sqrt(2 / (1 - 1 / pi))
+r"""Factor that gives unit variance to a ReLU of a standard normal: its variance is :math:`(1 - 1/\pi) / 2`."""
+
+
+class Multiplier(nn.Module):
+    r"""A learnt number the input is multiplied by, 1 at first: the scale of a residual branch in Fixup.
+
+    Law:
+        :math:`f(s x) = s f(x)`.
+
+    Reference:
+        Zhang, Dauphin & Ma, Fixup Initialization, ICLR 2019, arXiv:1901.09321, rule 3, without the scalar biases.
+    """
+
+    def __init__(self, device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.empty((), device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.scale)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+
+@torch.no_grad()
+def fixup_(branch: Sequence[nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d], num_branches: int) -> None:
+    r"""Initialises the layers of one residual branch so that a network of ``num_branches`` of them can be trained.
+
+    With :math:`L` branches of :math:`m` layers each: normal weights of He's variance (fan-in) times
+    :math:`L^{-1/(2m-2)}` for all layers but the last, which is zero. Biases, where there are any, become zero.
+
+    Reference:
+        Zhang, Dauphin & Ma, arXiv:1901.09321, rules 1 and 2.
+    """
+    m = len(branch)
+    if m < 2:
+        raise ValueError(f"fixup_ needs at least 2 layers in a branch, got {m}.")
+    if num_branches < 1:
+        raise ValueError(f"fixup_ needs at least 1 branch, got {num_branches}.")
+    for layer in branch[:-1]:
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        layer.weight.mul_(num_branches ** (-1 / (2 * m - 2)))
+    nn.init.zeros_(branch[-1].weight)
+    for layer in branch:
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
+
+
+class _ScaledStandardised(StandIn):
+    """What the four layers share; see :class:`ScaledStandardisedLinear`."""
+
+    offset: nn.Parameter | None
+
+    def _setup(self, bias: bool, device: Device, dtype: Dtype, *, gain: float = RELU_GAIN, eps: float = 1e-5) -> None:
+        if self.fan_in < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 inputs per unit to centre, got {self.fan_in}.")
+        kind: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.factor, self.eps = gain, eps
+        self.raw = nn.Parameter(torch.empty(self._weight_shape, **kind))
+        self.gain = nn.Parameter(torch.empty(self.num_units, **kind))
+        self.register_parameter("offset", nn.Parameter(torch.empty(self.num_units, **kind)) if bias else None)
+
+    def reset_parameters(self) -> None:
+        nn.init.kaiming_normal_(self.raw, nonlinearity="linear")
+        nn.init.ones_(self.gain)
+        if self.offset is not None:
+            nn.init.zeros_(self.offset)
+
+    def _take(self, plain: Plain) -> None:
+        self.reset_parameters()
+        self.raw.copy_(plain.weight)
+        if self.offset is not None and plain.bias is not None:
+            self.offset.copy_(plain.bias)
+
+    @property
+    def weight(self) -> Tensor:
+        """Weight of the plain layer with the same map."""
+        w = self.raw.flatten(1)
+        variance, mean = torch.var_mean(w, dim=1, correction=0, keepdim=True)
+        scale = self.gain.unsqueeze(1) * (self.factor / sqrt(self.fan_in)) * torch.rsqrt(variance + self.eps)
+        return ((w - mean) * scale).view(self._weight_shape)
+
+    @property
+    def bias(self) -> Tensor | None:
+        return self.offset
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._map(x, self.weight, self.bias)
+
+    def to_standard(self) -> Plain:
+        """The plain torch layer that computes the same function."""
+        return self._plain_with(self.weight, self.bias)
+
+
+class ScaledStandardisedLinear(_ScaledStandardised, LinearShape):
+    r"""A layer whose rows are centred and scaled before use, so that signals keep unit variance without batch norm.
+
+    .. math:: \hat w_i = g_i \, \gamma \, \frac{w_i - \mathrm{mean}(w_i)}{\sqrt{N \,(\mathrm{var}(w_i) + \epsilon)}}
+
+    Args:
+        in_features: :math:`N`; for a convolution, inputs per filter.
+        out_features: Number of units.
+        bias: ``False`` for scale-invariant networks.
+        gain: :math:`\gamma`: the default for inputs that come out of a ReLU, 1 for the first layer.
+        eps: :math:`\epsilon`.
+
+    Shape:
+        ``(..., in_features)`` to ``(..., out_features)``.
+
+    Law:
+        Rows have mean 0 and squared length :math:`\gamma^2 g_i^2`; without a bias :math:`f(s x) = s f(x)`
+        (tests/nn/test_residual.py, tests/laws/test_scaling.py).
+
+    Reference:
+        Brock, De & Smith, Characterizing signal propagation to close the performance gap in unnormalized ResNets,
+        ICLR 2021, arXiv:2101.08692, Eq. 3.
+
+    Departs:
+        :math:`\gamma` is the exact :math:`\sqrt{2 / (1 - 1/\pi)} = 1.7128`, not the estimate 1.7140 in use elsewhere.
+    """
+
+
+class ScaledStandardisedConv1d(_ScaledStandardised, Conv1dShape):
+    """``nn.Conv1d`` with the rows of :class:`ScaledStandardisedLinear`."""
+
+
+class ScaledStandardisedConv2d(_ScaledStandardised, Conv2dShape):
+    """``nn.Conv2d`` with the rows of :class:`ScaledStandardisedLinear`."""
+
+
+class ScaledStandardisedConv3d(_ScaledStandardised, Conv3dShape):
+    """``nn.Conv3d`` with the rows of :class:`ScaledStandardisedLinear`."""
+
+
+class ScaledResidual(nn.Module):
+    r"""A residual branch between two fixed scales: :math:`x + \alpha\, f(\beta x)`.
+
+    :math:`\beta` brings the input, whose variance has grown block by block, back to variance 1; :math:`\alpha` lets the
+    branch add :math:`\alpha^2` to it. Positively homogeneous when the branch is.
+
+    Reference:
+        Brock, De & Smith, arXiv:2101.08692, Eq. 1, where our :math:`\beta` is called :math:`1/\beta`.
+    """
+
+    def __init__(self, branch: nn.Module, alpha: float, beta: float) -> None:
+        super().__init__()
+        self.branch, self.alpha, self.beta = branch, alpha, beta
+
+    @classmethod
+    def stage(cls, branches: Sequence[nn.Module], alpha: float = 0.2) -> list[Self]:
+        """The blocks of a stage that starts at variance 1: after block i the variance is 1 + i alpha^2."""
+        return [cls(branch, alpha, 1 / sqrt(1 + number * alpha**2)) for number, branch in enumerate(branches)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x + self.alpha * self.branch(self.beta * x)
+        return y
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha:g}, beta={self.beta:g}"

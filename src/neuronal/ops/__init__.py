@@ -1,0 +1,1 @@
+"""Pure functions on tensors: no modules, no state."""

@@ -1,0 +1,148 @@
+r"""Unit directions and their angles, with the exact gradient.
+
+A direction :math:`u \in S^{n-1}` has :math:`n-1` angles :math:`\theta`. With :math:`P_k = \prod_{i \le k} \sin\theta_i`,
+
+.. math:: u_k = P_{k-1} \cos\theta_k \quad (k < n), \qquad u_n = P_{n-1}.
+
+All but the last angle lie in :math:`[0, \pi]`; the last is signed, so every direction has angles. What is passed around
+is :math:`\delta = \theta - \pi/2`: directions drawn uniformly have :math:`\delta_k` of size :math:`1/\sqrt{n-k}`, which
+even bfloat16 resolves, while :math:`\theta` near :math:`\pi/2` it does not. In :math:`\delta`,
+:math:`\cos\theta = -\sin\delta` and :math:`\sin\theta = \cos\delta`.
+
+Cost: O(n) per direction forward and backward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+# Note [Division-free gradient]
+# With g = dL/du and R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, R_n = g_n, the gradient is
+# dL/dtheta_k = P_{k-1} (cos(theta_k) R_{k+1} - sin(theta_k) g_k). R_{k+1} is the inner product of the tail of g with the
+# unit direction of the tail of u, so nothing grows and nothing is divided by a sine: exact zeros in u are fine.
+# torch's own gradient of cumprod looks for zeros on the host, which waits for the device, and turns quadratic on them.
+
+_BLOCK = 32
+
+
+def direction(delta: Tensor) -> Tensor:
+    r"""The unit vectors with angles :math:`\delta + \pi/2`.
+
+    Args:
+        delta: ``(..., n - 1)`` with :math:`n \ge 2`. Half precision is computed in float32.
+
+    Returns:
+        ``(..., n)`` of the same dtype. Differentiable any number of times; finite gradients everywhere.
+    """
+    if delta.shape[-1] < 1:
+        raise ValueError("direction needs at least one angle (n >= 2), got none. In one dimension it is a sign.")
+    if delta.dtype in (torch.bfloat16, torch.float16):
+        return direction(delta.float()).to(delta.dtype)
+    # The compiler does not take functions with a forward-mode rule.
+    function = _Direction if torch.compiler.is_compiling() else _DirectionForwardMode
+    u: Tensor = function.apply(delta)[0]
+    return u
+
+
+def angles_of(vector: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Angles, less :math:`\pi/2`, and lengths of vectors: the inverse of ``length * direction(delta)``.
+
+    Args:
+        vector: ``(..., n)`` with :math:`n \ge 2`.
+
+    Returns:
+        ``delta`` of shape ``(..., n - 1)`` and ``length`` of shape ``(...)``. A zero vector gets length 0 and the angles
+        of some direction.
+    """
+    if vector.shape[-1] < 2:
+        raise ValueError(f"angles_of needs vectors of at least two entries, got {vector.shape[-1]}.")
+    # In double, because a rounding in an early angle turns all later coordinates; scaled, so that squares cannot overflow.
+    w = vector.detach().double()
+    largest = w.abs().amax(-1, keepdim=True)
+    w = w / torch.where(largest > 0, largest, 1)
+    tails = w.square().flip(-1).cumsum(-1).flip(-1).sqrt()
+    # theta_k = atan2(|w_{k+1:}|, w_k) is pi/2 - atan2(w_k, |w_{k+1:}|); for the last angle the tail is w_n with its sign.
+    after = torch.cat([tails[..., 1:-1], w[..., -1:]], -1)
+    delta = -torch.atan2(w[..., :-1], after)
+    return delta.to(vector.dtype), (tails[..., 0] * largest[..., 0]).to(vector.dtype)
+
+
+class _Direction(torch.autograd.Function):
+    """See Note [Division-free gradient]."""
+
+    @staticmethod
+    def forward(delta: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        cosines = pad(-delta.sin(), (0, 1), value=1.0)
+        sines = delta.cos()
+        products = pad(sines, (1, 0), value=1.0).cumprod(-1)
+        return cosines * products, cosines, sines, products
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[0], *output[1:])
+        ctx.save_for_forward(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, *_: None) -> Tensor | None:
+        if g is None:
+            return None
+        delta, cosines, sines, products = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            # Somebody will differentiate this gradient: build it from delta, of differentiable steps.
+            cosines, sines = pad(-delta.sin(), (0, 1), value=1.0), delta.cos()
+            products = _running_products(pad(sines, (1, 0), value=1.0))
+        R = _tails(cosines * g, pad(sines, (0, 1)))
+        gradient: Tensor = products[..., :-1] * (cosines[..., :-1] * R[..., 1:] - sines * g[..., :-1])
+        return gradient
+
+
+class _DirectionForwardMode(_Direction):
+    """The same, also for ``torch.func.jvp`` and ``torch.func.vmap``."""
+
+    @staticmethod
+    def jvp(ctx: Any, t: Tensor) -> tuple[Tensor, None, None, None]:
+        cosines, sines, products = ctx.saved_tensors
+        # The product rule as a recurrence: dP_k = sin(theta_k) dP_{k-1} + P_{k-1} cos(theta_k) t_k.
+        a = products[..., :-1] * cosines[..., :-1] * t
+        d_products = pad(_tails(a.flip(-1), sines.flip(-1)).flip(-1), (1, 0))
+        return cosines * d_products - pad(sines * t, (0, 1)) * products, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None], delta: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        (dim,) = in_dims
+        assert dim is not None
+        return _DirectionForwardMode.apply(delta.movedim(dim, 0)), (0, 0, 0, 0)
+
+
+def _tails(a: Tensor, c: Tensor) -> Tensor:
+    """R with R_k = a_k + c_k R_{k+1} along the last dimension, nothing coming after the end.
+
+    Doubling inside blocks, then the same for the blocks: O(n log block) work in O(log n) steps.
+    """
+    n = a.shape[-1]
+    size = min(n, _BLOCK)
+    a, c = (pad(v, (0, -n % size)).unflatten(-1, (-1, size)) for v in (a, c))
+    step = 1
+    while step < size:
+        a = torch.addcmul(a, c, pad(a[..., step:], (0, step)))
+        c = c * pad(c[..., step:], (0, step), value=1.0)
+        step *= 2
+    if a.shape[-2] > 1:
+        coming = pad(_tails(a[..., 0], c[..., 0])[..., 1:], (0, 1))
+        a = torch.addcmul(a, c, coming.unsqueeze(-1))
+    return a.flatten(-2)[..., :n]
+
+
+def _running_products(c: Tensor) -> Tensor:
+    """``cumprod`` along the last dimension whose gradient does not look for zeros."""
+    step = 1
+    while step < c.shape[-1]:
+        c = c * pad(c[..., :-step], (step, 0), value=1.0)
+        step *= 2
+    return c

@@ -1,0 +1,243 @@
+"""What every layer of ours can do, whatever its neuron."""
+
+import copy
+import io
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal import nn as ours
+from neuronal.nn.families import FAMILIES
+
+SHAPES = {"Linear": ((6, 5), (3, 6)), "Conv1d": ((4, 6, 3), (2, 4, 9)), "Conv2d": ((4, 6, 3), (2, 4, 9, 8))}
+SHAPES["Conv3d"] = ((4, 6, 3), (2, 4, 5, 6, 7))
+NEURONS = {
+    name: {kind: getattr(entry, kind) for kind in SHAPES} for name, entry in FAMILIES.items() if name != "standard"
+}
+NEURONS["scaled_standardised"] = {kind: getattr(ours, f"ScaledStandardised{kind}") for kind in SHAPES}
+EVERY = [pytest.param(n, k, id=f"{n}-{k}") for n in NEURONS for k in SHAPES]
+ONE_EACH = [pytest.param(n, "Conv2d", id=n) for n in NEURONS]
+OPTIONS = {
+    "geometric": [{"activation": "relu"}],
+    "farkas": [{"aggregate": "mean", "learn_multipliers": True}, {"rule": "max"}],
+}
+
+
+def make(neuron, kind, **options):
+    arguments, shape = SHAPES[kind]
+    options = {"dtype": torch.float64, **options}
+    layer = NEURONS[neuron][kind](*arguments, **options)
+    return layer, torch.randn(shape, dtype=options["dtype"], device=options.get("device"))
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_gradients_by_differences(neuron, kind):
+    for options in ({}, *OPTIONS.get(neuron, ())):
+        layer, x = make(neuron, kind, **options)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.add_(0.3 * torch.randn_like(parameter))
+        names = [name for name, _ in layer.named_parameters()]
+
+        def f(x, *values, layer=layer, names=names):
+            return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), x)
+
+        values = tuple(p.detach().requires_grad_() for p in layer.parameters())
+        assert torch.autograd.gradcheck(f, (x.requires_grad_(), *values), fast_mode=True)
+
+
+@pytest.mark.parametrize("fan_in", [27, 576, 4608])
+@pytest.mark.parametrize("neuron", NEURONS)
+def test_float32_against_float64(neuron, fan_in):
+    """Relative to the size of the output; 1e-5 is what rounding of 4608 terms and of stored angles comes to."""
+    high = NEURONS[neuron]["Linear"](fan_in, 16, dtype=torch.float64)
+    low = copy.deepcopy(high).float()
+    high.load_state_dict(low.state_dict())
+    x = torch.randn(32, fan_in)
+    exact = high(x.double())
+    assert (low(x).double() - exact).abs().max() < 1e-5 * exact.abs().max()
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_state_dict_loads_with_weights_only(neuron, kind):
+    layer, x = make(neuron, kind)
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    file.seek(0)
+    other, _ = make(neuron, kind)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert torch.equal(other(x), layer(x))
+
+
+@pytest.mark.parametrize(("neuron", "kind"), ONE_EACH)
+def test_autocast_keeps_float32_parameters_and_computes_the_map_low(neuron, kind):
+    layer, x = make(neuron, kind, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = layer(x)
+        assert layer.weight.dtype == torch.float32
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), layer(x), rtol=0.05, atol=0.05)
+    y.float().sum().backward()
+    assert all(p.grad.dtype == torch.float32 for p in layer.parameters())
+
+
+@pytest.mark.parametrize(("neuron", "kind"), ONE_EACH)
+def test_channels_last_is_kept(neuron, kind):
+    layer, x = make(neuron, kind, dtype=torch.float32)
+    expected = layer(x)
+    layer = layer.to(memory_format=torch.channels_last)
+    y = layer(x.to(memory_format=torch.channels_last))
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(y, expected)
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_compiles_without_a_break(neuron, kind):
+    """The graph of forward and backward is captured whole; the code generator behind it is torch's affair."""
+    for options in ({}, *OPTIONS.get(neuron, ())):
+        layer, x = make(neuron, kind, **options)
+        torch._dynamo.reset()
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(x), layer(x))
+        expected = torch.autograd.grad(layer(x).square().sum(), list(layer.parameters()))
+        found = torch.autograd.grad(compiled(x).square().sum(), list(layer.parameters()))
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("neuron", "kind"), ONE_EACH)
+def test_compiles_with_the_default_code_generator(neuron, kind):
+    layer, x = make(neuron, kind, dtype=torch.float32)
+    compiled = torch.compile(layer, fullgraph=True)
+    torch.testing.assert_close(compiled(x), layer(x), rtol=1e-4, atol=1e-5)
+    compiled(x).sum().backward()
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_exports(neuron, kind):
+    layer, x = make(neuron, kind)
+    program = torch.export.export(layer.eval(), (x,))
+    torch.testing.assert_close(program.module()(x), layer(x))
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_made_without_memory_then_filled(neuron, kind):
+    layer, _ = make(neuron, kind, device="meta")
+    assert all(p.is_meta for p in layer.parameters())
+    layer = layer.to_empty(device="cpu")
+    for module in layer.modules():
+        module.reset_parameters()
+    _, x = make(neuron, kind)
+    assert layer(x).isfinite().all()
+    assert 0.01 < layer(x).std() < 10
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_per_sample_gradients(neuron, kind):
+    layer, x = make(neuron, kind)
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+
+    def loss(values, sample):
+        return torch.func.functional_call(layer, values, sample.unsqueeze(0)).square().sum()
+
+    grads = torch.func.vmap(torch.func.grad(loss), (None, 0))(parameters, x)
+    for i, sample in enumerate(x):
+        one = torch.autograd.grad(layer(sample.unsqueeze(0)).square().sum(), list(layer.parameters()))
+        for (name, _), g in zip(layer.named_parameters(), one, strict=True):
+            torch.testing.assert_close(grads[name][i], g)
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_the_repr_rebuilds_in_the_mind(neuron, kind):
+    layer, _ = make(neuron, kind)
+    plain = getattr(nn, kind)(*SHAPES[kind][0], bias=layer.bias is not None)
+    assert repr(layer).split("\n")[0].removesuffix(")").split("(", 1)[1].strip("(") in repr(layer)
+    assert plain.extra_repr() in repr(layer)
+
+
+@pytest.mark.parametrize("neuron", NEURONS)
+def test_wrong_input_is_torchs_error(neuron):
+    layer, _ = make(neuron, "Linear", dtype=torch.float32)
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        layer(torch.randn(3, 7))
+    with pytest.raises(RuntimeError, match=r"must have the same dtype|Double|double"):
+        layer(torch.randn(3, 6, dtype=torch.float64))
+    layer, _ = make(neuron, "Conv2d", dtype=torch.float32)
+    with pytest.raises(RuntimeError, match=r"expected input.* to have 4 channels, but got 5"):
+        layer(torch.randn(2, 5, 9, 9))
+
+
+@pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "zero_bias"])
+def test_wrong_input_names_the_layer(neuron):
+    layer, _ = make(neuron, "Conv2d", dtype=torch.float32)
+    with pytest.raises(RuntimeError, match=rf"^{type(layer).__name__}\(4, 6, kernel_size=\(3, 3\)"):
+        layer(torch.randn(2, 5, 9, 9))
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_arguments_come_in_torchs_order_and_options_by_name(neuron, kind):
+    from inspect import Parameter, signature
+
+    plain = list(signature(getattr(nn, kind)).parameters)
+    found = signature(NEURONS[neuron][kind]).parameters
+    assert list(found)[: len(plain)] == plain
+    assert all(p.kind is Parameter.KEYWORD_ONLY for p in list(found.values())[len(plain) :])
+
+
+def saved_bytes(layer, x):
+    """Bytes of tensors of at least the size of the input that are kept for the backward pass."""
+    kept = {}
+
+    def pack(tensor):
+        if tensor.numel() >= x.numel():
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = layer(x)
+    del y
+    return sum(kept.values())
+
+
+@pytest.mark.parametrize("neuron", NEURONS)
+def test_no_copy_of_the_activations_is_kept(neuron):
+    x = torch.randn(16, 8, 32, 32, requires_grad=True)
+    layer = NEURONS[neuron]["Conv2d"](8, 8, 3, padding=1)
+    assert saved_bytes(layer, x) == saved_bytes(nn.Conv2d(8, 8, 3, padding=1), x) == x.nbytes
+
+
+DDP = """
+import torch, torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from neuronal.models.registry import create_model
+from neuronal.nn.families import FAMILIES
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+for neuron in FAMILIES:
+    torch.manual_seed(0)
+    net = create_model("cnn", neuron, in_chans=1, img_size=8, widths=(4, 4, 8)).double()
+    alone = create_model("cnn", neuron, in_chans=1, img_size=8, widths=(4, 4, 8)).double()
+    alone.load_state_dict(net.state_dict())
+    x, y = torch.rand(8, 1, 8, 8, dtype=torch.float64), torch.randint(10, (8,))
+    both = DistributedDataParallel(net)
+    nn.functional.cross_entropy(both(x[rank::2]), y[rank::2]).backward()
+    nn.functional.cross_entropy(alone(x), y).backward()
+    for p, q in zip(net.parameters(), alone.parameters()):
+        torch.testing.assert_close(p.grad, q.grad)
+dist.destroy_process_group()
+print("rank", rank, "agrees")
+"""
+
+
+def test_two_processes_get_the_gradient_of_one(tmp_path):
+    (tmp_path / "ddp.py").write_text(DDP)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*launch, str(tmp_path / "ddp.py")], capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("agrees") == 2

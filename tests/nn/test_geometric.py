@@ -1,0 +1,150 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.nn import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+
+CONV = {"stride": 2, "padding": 1, "dilation": 2, "groups": 2}
+PAIRS = [
+    (GeometricLinear, nn.Linear(6, 4), (5, 6)),
+    (GeometricLinear, nn.Linear(1, 4), (5, 1)),
+    (GeometricLinear, nn.Linear(2, 4, bias=False), (5, 2)),
+    (GeometricConv1d, nn.Conv1d(4, 6, 3, **CONV, padding_mode="reflect"), (2, 4, 9)),
+    (GeometricConv2d, nn.Conv2d(4, 6, (3, 2), **CONV, padding_mode="circular"), (2, 4, 9, 8)),
+    (GeometricConv2d, nn.Conv2d(4, 4, 1, groups=4), (2, 4, 5, 5)),
+    (GeometricConv2d, nn.Conv2d(4, 8, 3, groups=4, padding="same", padding_mode="replicate"), (2, 4, 5, 5)),
+    (GeometricConv3d, nn.Conv3d(4, 6, 3, bias=False), (2, 4, 5, 6, 7)),
+]
+
+
+def spread(values, dim):
+    return values.view(-1, *[1] * (dim - 2)) if dim > 2 else values
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), PAIRS)
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_from_standard_and_back_are_exact(kind, plain, shape, activation):
+    plain = plain.double()
+    layer = kind.from_standard(plain, activation=activation)
+    x = torch.randn(shape, dtype=torch.float64)
+    expected = plain(x) if activation is None else plain(x).relu()
+    torch.testing.assert_close(layer(x), expected, rtol=1e-11, atol=1e-13)
+    torch.testing.assert_close(layer.weight, plain.weight, rtol=1e-11, atol=1e-13)
+    back = layer.to_standard()
+    torch.testing.assert_close(back(x), expected, rtol=1e-11, atol=1e-13)
+    assert not any("neuronal" in type(m).__module__ for m in back.modules())
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), PAIRS)
+def test_computes_the_equation(kind, plain, shape):
+    """r (u x + lambda) and r relu(u x + lambda), with parameters anywhere, negative scales included."""
+    for activation in (None, "relu"):
+        layer = kind.from_standard(plain.double(), activation=activation)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.normal_()
+        x = torch.randn(shape, dtype=torch.float64)
+        map_with_u = layer._plain_with(layer.direction().view(plain.weight.shape), layer.offset)
+        z, r = map_with_u(x), spread(layer.scale, len(shape))
+        expected = r * z if activation is None else r * F.relu(z)
+        torch.testing.assert_close(layer(x), expected)
+        torch.testing.assert_close(layer.to_standard()(x), expected)
+        assert (layer.offset is None) == (plain.bias is None)
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.LeakyReLU(0.1), nn.PReLU(), nn.Identity()])
+def test_scale_commutes_with_homogeneous_activations(activation):
+    plain = nn.Linear(6, 4)
+    layer = GeometricLinear.from_standard(plain)
+    x = torch.randn(9, 6)
+    z = F.linear(x, layer.direction(), layer.offset)
+    torch.testing.assert_close(layer.scale * activation(z), activation(plain(x)))
+
+
+def test_gradient_of_the_papers_form_at_scale_zero():
+    layer = GeometricLinear(3, 2, activation="relu", dtype=torch.float64)
+    nn.init.zeros_(layer.scale)
+    x = torch.randn(5, 3, dtype=torch.float64)
+    layer(x).sum().backward()
+    torch.testing.assert_close(layer.scale.grad, F.relu(F.linear(x, layer.direction(), layer.offset)).sum(0))
+
+
+def test_a_zero_row_with_a_positive_bias_is_refused_by_name():
+    plain = nn.Conv2d(2, 5, 3)
+    with torch.no_grad():
+        plain.weight[3] = 0
+        plain.bias[3] = 0.25
+    with pytest.raises(ValueError, match=r"GeometricConv2d cannot represent unit 3: .* bias is 0\.25 > 0"):
+        GeometricConv2d.from_standard(plain)
+
+
+@pytest.mark.parametrize("bias", [0.0, -0.5])
+def test_a_zero_row_that_is_never_on_is_scale_zero(bias):
+    plain = nn.Linear(3, 2)
+    with torch.no_grad():
+        plain.weight[1], plain.bias[1] = 0, bias
+    layer = GeometricLinear.from_standard(plain)
+    assert layer.scale[1] == 0
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(layer(x).relu(), plain(x).relu())
+
+
+def test_fan_in_one_is_a_fixed_sign():
+    layer = GeometricLinear(1, 50)
+    assert set(layer.sign.tolist()) == {-1.0, 1.0}
+    assert layer.angles.shape == (50, 0)
+    assert set(dict(layer.named_parameters())) == {"scale", "offset"}
+    assert "sign" in layer.state_dict()
+
+
+def test_parameters_are_as_many_as_those_of_the_plain_layer():
+    for ours, plain in ((GeometricLinear(7, 5), nn.Linear(7, 5)), (GeometricConv2d(3, 8, 3), nn.Conv2d(3, 8, 3))):
+        assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in plain.parameters())
+
+
+def test_sphere_starts_uniform_with_scale_one_and_offset_zero():
+    layer = GeometricConv2d(64, 2000, 3)
+    u = layer.direction().detach()
+    assert layer.scale.eq(1).all()
+    assert layer.offset.eq(0).all()
+    # Uniform directions: n E u_k^2 = 1 for every k, E u_k = 0, and a participation ratio near n / 3.
+    moments = 576 * u.square().mean(0)
+    assert moments.mean() == pytest.approx(1, abs=1e-3)
+    assert moments.std() < 2.5 * math.sqrt(2 / 2000)
+    assert u.mean(0).abs().max() < 6 / math.sqrt(576 * 2000)
+    participation = 1 / u.pow(4).sum(1)
+    assert participation.mean() == pytest.approx(576 / 3, rel=0.02)
+
+
+def test_published_starts_in_the_glorot_cube_on_the_half_sphere():
+    layer = GeometricLinear(30, 4000, init="published")
+    w = layer.weight.detach()
+    bound = math.sqrt(6 / 4030)
+    assert w.abs().max() <= bound * (1 + 1e-5)
+    assert w[:, :-1].var() == pytest.approx(bound**2 / 3, rel=0.02)
+    assert w[:, :-1].mean().abs() < bound / 100
+    assert (w[:, -1] >= 0).all()
+    torch.testing.assert_close(layer.scale, w.norm(dim=1))
+
+
+@pytest.mark.parametrize("init", ["uniform", "uniform_angles", "angles"])
+def test_independent_uniform_angles_are_refused_with_the_reason(init):
+    with pytest.raises(ValueError, match=r"Independent uniform angles are not offered: sines multiply"):
+        GeometricLinear(3, 2, init=init)
+
+
+def test_wrong_options_are_named():
+    with pytest.raises(ValueError, match=r"needs init 'sphere' or 'published', got 'glorot'\. 'sphere'"):
+        GeometricLinear(3, 2, init="glorot")
+    with pytest.raises(ValueError, match="needs activation None or 'relu', got 'gelu'"):
+        GeometricLinear(3, 2, activation="gelu")
+    with pytest.raises(TypeError, match=r"Unknown option of GeometricConv2d 'activatoin'. Did you mean 'activation'\?"):
+        GeometricConv2d(3, 2, 3, activatoin="relu")
+
+
+def test_angles_are_delta_plus_a_right_angle():
+    layer = GeometricLinear(5, 3)
+    torch.testing.assert_close(layer.angles, layer.delta + math.pi / 2)
