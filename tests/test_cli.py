@@ -15,8 +15,10 @@ import pytest
 from neuronal import cli
 from neuronal.experiments import sweep as sweep_module
 from neuronal.experiments.recipe import Recipe
+from neuronal.nn.families import FAMILIES
 
-QUICK = ["--model", "fcn", "--widths", "8", "--epochs", "1"]
+TWO = ["--neurons", "standard,zero_bias"]
+QUICK = ["--model", "fcn", "--widths", "8", "--epochs", "1", *TWO]
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +48,16 @@ def test_compare_prints_the_table_and_writes_the_page(capsys):
 
 def test_the_default_is_the_digits_recipe_with_every_neuron(capsys, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        cli, "_sweep", lambda study, folder, fresh, console: asked.append((study, folder)) or sys.exit(0)
-    )
+
+    def look(study, folder, **_):
+        asked.append((study, folder))
+        sys.exit(0)
+
+    monkeypatch.setattr(sweep_module, "sweep", look)
     with pytest.raises(SystemExit):
         cli.main(["compare"])
     study, folder = asked[0]
-    assert study.families == ("standard", "zero_bias")
+    assert study.families == tuple(FAMILIES)
     assert (study.recipe.data, study.recipe.model, study.recipe.seeds) == ("digits", "cnn", (0, 1, 2))
     assert folder == Path("runs/digits-cnn")
 
@@ -92,12 +97,22 @@ BAD = [
     ),
     (
         ["compar"],
-        "Unknown command 'compar'. Did you mean 'compare'? There are: compare, data, models, neurons, report.",
+        "Unknown command 'compar'. Did you mean 'compare'? There are: bench, compare, data, models, neurons, report.",
     ),
+    (["bench"], "Missing command. There are: layers."),
     (["compare", "--epochs", "many"], "Invalid value for '--epochs'"),
-    (["compare", "--epochs", "0"], "epochs needs to be at least 1, got 0."),
+    (["compare", "--epochs", "0"], "epochs needs to be at least 1, and below 2^31, got 0."),
     (["compare", "--lr", "nan"], "lr needs to be a positive number, got nan."),
     (["compare", "--seeds", "a"], "--seeds needs whole numbers such as 0,1,2 or 0-9, got 'a'."),
+    (["compare", "--seeds", "0-99999999999"], "--seeds takes at most 10,000 numbers"),
+    (["compare", "--seeds", "99999999999999999999999"], "seeds need to be whole numbers from 0, got 99999"),
+    (["compare", "--widths", "0", "--model", "fcn"], "widths need to be whole numbers from 1, got 0."),
+    (["compare", "--batch-size", "99999999999999999999"], "batch_size needs to be at least 1, and below 2^31"),
+    (["compare", "--holdout", "0.999"], "holdout 0.999 of 1,297 training images leaves none to train on."),
+    (["compare", "--name", ""], "--name needs a folder below --out, got ''."),
+    (["compare", "--name", "."], "--name needs a folder below --out, got '.'."),
+    (["compare", "--name", "\udcff"], "--name needs a folder below --out"),
+    (["compare", "--recipe", ""], "Unknown recipe ''."),
     (["compare", "--seeds", "3-1"], "a recipe needs at least one seed, got none."),
     (["compare", "--name", "../x"], "--name needs a folder below --out, got '../x'."),
     (["compare", "--model", "cnn", "--widths", "1,1,1,1,1"], "needs img_size >= 16, got 8."),
@@ -122,7 +137,7 @@ def test_no_write_access_is_said_before_training(capsys, monkeypatch, place):
     monkeypatch.setattr(sweep_module, "run", lambda *_, **__: pytest.fail("trained"))
     code, _, err = call(capsys, "compare", "--out", place)
     assert code == 1
-    assert err.startswith(f"neuronal: cannot write to {place}/digits-cnn (")
+    assert err.startswith(f"neuronal: cannot use {place}")
     assert "Choose another place with --out." in err
     assert err.count("\n") == 1
 
@@ -138,7 +153,10 @@ def test_a_full_disk_is_said_and_finished_cells_are_kept(capsys, monkeypatch):
     monkeypatch.setattr(sweep_module, "write", full_at_the_second)
     code, _, err = call(capsys, "compare", *QUICK, "--seeds", "0")
     assert code == 1
-    assert "cannot write to runs/digits-fcn: No space left on device; 1 of 2 cells are finished and kept." in err
+    assert (
+        "(No space left on device). Choose another place with --out. 1 of 2 cells are finished and kept in runs/digits-fcn."
+        in err
+    )
     assert "Traceback" not in err
 
 
@@ -172,6 +190,11 @@ def test_report_draws_again_without_training(capsys, monkeypatch):
     code, _, err = call(capsys, "report", "runs/digits-fcn")
     assert code == 0
     assert err == "neuronal: 1 of 2 cells are not finished\n"
+    damaged = next(Path("runs/digits-fcn/cells").glob("standard*"))
+    damaged.write_text("{")
+    code, _, err = call(capsys, "report", "runs/digits-fcn")
+    assert "that cell counts as not trained: not JSON" in err
+    assert "has no finished cell to report on" in err
     Path("runs/digits-fcn/study.json").write_text("{")
     code, _, err = call(capsys, "report", "runs/digits-fcn")
     assert code == 2
@@ -207,21 +230,54 @@ def test_python_minus_m_runs_the_command():
     assert [row["neuron"] for row in json.loads(done.stdout)][:2] == ["standard", "zero_bias"]
 
 
+def test_a_reader_that_stops_reading_is_no_error():
+    command = f"{sys.executable} -m neuronal models | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_utf8_still_gets_its_table(encoding):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-m", "neuronal", "neurons"], capture_output=True, env=environment)
+    assert done.returncode == 0
+    assert b"zero_bias" in done.stdout
+
+
+def test_stopping_a_fresh_sweep_counts_only_its_own_cells(capsys, monkeypatch):
+    call(capsys, "compare", *QUICK, "--seeds", "0")
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep_module, "run", stop)
+    code, _, err = call(capsys, "compare", *QUICK, "--seeds", "0", "--fresh")
+    assert code == 130
+    assert "stopped; 0 of 2 cells are finished" in err
+    assert "without --fresh goes on from there" in err
+
+
+def test_fresh_measures_costs_again(capsys):
+    call(capsys, "compare", *QUICK, "--seeds", "0")
+    before = Path("runs/digits-fcn/costs.json").read_text()
+    call(capsys, "compare", *QUICK, "--seeds", "0")
+    assert Path("runs/digits-fcn/costs.json").read_text() == before
+    call(capsys, "compare", *QUICK, "--seeds", "0", "--fresh")
+    assert Path("runs/digits-fcn/costs.json").read_text() != before
+
+
+def test_sigterm_while_starting_is_a_clean_stop():
+    running = subprocess.Popen([sys.executable, "-m", "neuronal", "compare"], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.6)
+    running.terminate()
+    _, err = running.communicate(timeout=60)
+    assert running.returncode in (143, -signal.SIGTERM)
+    assert "Traceback" not in err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_stopped_command_keeps_its_cells_and_goes_on(number, code):
-    words = [
-        sys.executable,
-        "-m",
-        "neuronal",
-        "compare",
-        "--model",
-        "fcn",
-        "--widths",
-        "8",
-        "--epochs",
-        "20",
-        "--seeds",
-    ]
+    words = [sys.executable, "-m", "neuronal", "compare", *QUICK, "--epochs", "20", "--seeds"]
     running = subprocess.Popen([*words, "0-40"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     cells = Path("runs/digits-fcn/cells")
     deadline = time.monotonic() + 90
@@ -235,7 +291,8 @@ def test_a_stopped_command_keeps_its_cells_and_goes_on(number, code):
     done = len(list(cells.glob("*.json")))
     if number != signal.SIGKILL:
         assert err.splitlines()[-1] == (
-            f"neuronal: stopped; {done} of 82 cells are finished and kept. The same command goes on from there."
+            f"neuronal: stopped; {done} of 82 cells are finished and kept in runs/digits-fcn. "
+            "The same command goes on from there."
         )
         assert not list(cells.glob(".*"))
     assert "Traceback" not in err

@@ -20,8 +20,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"data", *CORE},
     "recipes": {"experiments.recipe"},
     "experiments": {"recipes", "train", "probes", "models", "nn", "data", *CORE},
-    "report": {"experiments", "train", "nn", "data", *CORE},
-    "cli": {"report", "experiments", "recipes", "train", "models", "nn", "data", *CORE},
+    "bench": {"train", "nn", *CORE},
+    "report": {"bench", "experiments", "train", "nn", "data", *CORE},
+    "cli": {"report", "bench", "experiments", "recipes", "train", "models", "nn", "data", *CORE},
     "__main__": {"cli"},
 }
 

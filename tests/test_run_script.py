@@ -12,7 +12,12 @@ PYTHON = """#!/bin/sh
 case "$*" in
     "-c "*) exit 0 ;;
     --version) echo "Python 3.11.7" ;;
-    "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/neuronal" ;;
+    "-m venv --clear "*) rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python" && cp "$0" "$4/bin/neuronal" ;;
+    "-m pip --version") ;;
+    "-m pip install "*)
+        echo "$(basename "$0") $*" >> "$LOG"
+        [ -z "${BROKEN-}" ] || exit 1
+        cp "$0" "$(dirname "$0")/neuronal" ;;
     *) echo "$(basename "$0") $*" >> "$LOG"; [ -z "${BROKEN-}" ] || exit 1 ;;
 esac
 """
@@ -76,4 +81,17 @@ def test_a_failed_installation_is_tried_again(checkout):
 def test_no_python_is_said(checkout):
     done, _ = call(checkout, PYTHON="no-such-python")
     assert done.returncode == 1
-    assert "needs Python 3.11 or newer, found none among: no-such-python." in done.stderr
+    assert "needs Python 3.11 or newer, found none (looked for: no-such-python)." in done.stderr
+
+
+@pytest.mark.parametrize("left", ["bin/python", "bin/neuronal"])
+def test_a_broken_environment_is_made_anew(checkout, left):
+    call(checkout, "neurons")
+    for name in ("python", "neuronal"):
+        if f"bin/{name}" != left:
+            (checkout / ".venv" / "bin" / name).unlink()
+    assert call(checkout, "neurons")[1] == [install(checkout, "lab"), "neuronal neurons"]
+
+
+def test_cdpath_does_not_lead_astray(checkout):
+    assert call(checkout, "neurons", CDPATH=str(checkout.parent))[1][-1] == "neuronal neurons"

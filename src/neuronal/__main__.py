@@ -6,6 +6,8 @@ import sys
 def main() -> None:
     try:
         from neuronal.cli import main as run_command
+    except KeyboardInterrupt:
+        sys.exit(130)
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] not in {"typer", "rich"}:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from neuronal.names import find, unknown
 if TYPE_CHECKING:
     from neuronal.experiments.record import Record
     from neuronal.experiments.sweep import Study
+    from neuronal.report.terminal import Bars
     from neuronal.train.timing import StepTime
 
 app = typer.Typer(
@@ -77,13 +79,17 @@ def compare(
         "holdout": holdout,
     }
     with _one_line_errors():
+        from neuronal.experiments.sweep import prepare, sweep
+        from neuronal.report.terminal import Bars
+
         study = _study(recipe, {key: value for key, value in options.items() if value is not None}, neurons, name)
         folder = out / study.recipe.name
-        _check(study, folder)
-    console = Console(stderr=True)
-    with _stopping(study, folder):
-        records = _sweep(study, folder, fresh, console)
-    _show(study, folder, records, fresh, as_json)
+        prepare(study, folder)
+    bars = Bars(Console(stderr=True))
+    with _stopping(study, folder, bars, fresh):
+        with bars:
+            records = sweep(study, folder, fresh=fresh, watch=bars)
+        _show(study, folder, records, fresh, as_json)
 
 
 @app.command()
@@ -92,25 +98,64 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Draw the page of a run again from its records, without training anything."""
-    from neuronal.experiments.sweep import Study, Watch, finished
+    from neuronal.experiments.sweep import finished, read_study
+    from neuronal.report.terminal import Bars
 
     with _one_line_errors():
-        file = run / "study.json"
-        if not file.is_file():
-            raise ValueError(f"{run} is not the folder of a run: it has no study.json. neuronal compare makes one.")
-        try:
-            study = Study.from_json(json.loads(file.read_text(encoding="utf-8")))
-        except (KeyError, TypeError, ValueError) as damage:
-            raise ValueError(
-                f"{file} is damaged ({damage}). The neuronal compare of that run writes it anew."
-            ) from None
-        found = [finished(cell, run, Watch()) for cell in study.cells()]
+        study = read_study(run)
+        bars = Bars(Console(stderr=True))
+        found = [finished(cell, run, bars) for cell in study.cells()]
         records = [record for record in found if record]
         if not records:
             raise ValueError(f"{run} has no finished cell to report on. Run its neuronal compare first.")
-    if len(records) < len(found):
-        print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
-    _show(study, run, records, False, as_json)
+        if len(records) < len(found):
+            print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
+        _show(study, run, records, False, as_json)
+
+
+bench_app = typer.Typer(
+    help="Measure speed, always beside the plain torch layer in the same run.", rich_markup_mode=None
+)
+app.add_typer(bench_app, name="bench")
+
+
+@bench_app.command("layers")
+def bench_layers(
+    rounds: Annotated[int, typer.Option(help="Rounds per shape; the median is shown.")] = 15,
+    out: Annotated[Path, typer.Option(help="Folder for the numbers and the figure.")] = Path("runs/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Time every layer against nn.Conv2d, forward and backward, and draw cost against width."""
+    from neuronal.bench import layers
+    from neuronal.experiments.environment import environment
+    from neuronal.experiments.storage import make_writable, write_whole
+    from neuronal.report.bench import cost_against_width, layer_table
+
+    if rounds < 2:
+        _fail(f"--rounds needs to be at least 2, got {rounds}.", 2)
+    with _one_line_errors():
+        make_writable(out)
+    with Console(stderr=True).status("timing layers (about two minutes on two cores)"):
+        rows = list(layers.measure(rounds=rounds))
+        widths = list(layers.measure_widths(rounds=max(2, rounds // 2)))
+    growth = layers.growth(widths)
+    answer = {
+        "environment": environment(),
+        "table": [row.to_json() for row in rows],
+        "widths": [row.to_json() for row in widths],
+        "growth": growth,
+    }
+    with _one_line_errors():
+        write_whole(out / "layers.json", json.dumps(answer, indent=1) + "\n")
+        write_whole(out / "layers.svg", cost_against_width(widths).svg)
+    if as_json:
+        print(json.dumps(answer, indent=1))
+        return
+    console = Console()
+    console.print(layer_table(rows, growth))
+    console.print(
+        f"numbers and figure: {escape(str(out / 'layers.json'))}, layers.svg", highlight=False, soft_wrap=True
+    )
 
 
 @app.command()
@@ -155,40 +200,21 @@ def _study(recipe: str | None, options: Mapping[str, Any], neurons: str | None, 
     from neuronal.recipes import RECIPES
     from neuronal.recipes.first_look import DIGITS
 
-    base = replace(find(RECIPES, recipe, "recipe") if recipe else DIGITS, **options)
-    place = name or (base.name if recipe else f"{base.data}-{base.model}")
-    if Path(place).is_absolute() or ".." in Path(place).parts:
+    base = replace(DIGITS if recipe is None else find(RECIPES, recipe, "recipe"), **options)
+    own = base.name if recipe is not None else f"{base.data}-{base.model}"
+    place = own if name is None else name
+    parts = Path(place).parts
+    if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
         raise ValueError(f"--name needs a folder below --out, got {place!r}.")
     chosen = FAMILIES if neurons is None else dict.fromkeys(word.strip() for word in neurons.split(","))
     return Study(replace(base, name=place), tuple(family(word).name for word in chosen))
-
-
-def _check(study: Study, folder: Path) -> None:
-    """Everything that can be known to go wrong, before any training."""
-    from neuronal.experiments.run import check
-    from neuronal.experiments.sweep import prepare
-
-    for variant in study.variants():
-        check(variant)
-    try:
-        prepare(folder)
-    except OSError as refused:
-        raise OSError(f"cannot write to {folder} ({refused.strerror}). Choose another place with --out.") from refused
-
-
-def _sweep(study: Study, folder: Path, fresh: bool, console: Console) -> Sequence[Record]:
-    from neuronal.experiments.sweep import sweep
-    from neuronal.report.terminal import Bars
-
-    with Bars(console) as bars:
-        return sweep(study, folder, fresh=fresh, watch=bars)
 
 
 def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as_json: bool) -> None:
     """Writes the page, prints the table or the JSON."""
     from neuronal.data.catalogue import load
     from neuronal.experiments.compare import compare
-    from neuronal.experiments.record import write_whole
+    from neuronal.experiments.storage import write_whole
     from neuronal.experiments.sweep import costs
     from neuronal.report.page import page
     from neuronal.report.terminal import table
@@ -196,20 +222,21 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
 
     dataset = load(study.recipe.data)
     comparison = compare(records)
-    with _stopping(study, folder):
-        measured = costs(study, folder, fresh=fresh)
-        by_family: dict[str, StepTime] = {v.family: cost for v in study.variants() if (cost := measured.of(v))}
-        write_whole(folder / "report.html", page(study, dataset, records, comparison, by_family))
+    measured = costs(study, folder, fresh=fresh)
+    by_family: dict[str, StepTime] = {v.family: cost for v in study.variants() if (cost := measured.of(v))}
     sentences = findings(comparison, records, by_family, dataset.classes)
+    file = folder / "report.html"
     if as_json:
+        write_whole(file, page(study, dataset, records, comparison, by_family))
         answer = {"study": study.to_json(), "comparison": comparison.to_json(), "costs": measured.to_json()}
-        print(json.dumps(answer | {"findings": sentences, "report": str(folder / "report.html")}, indent=1))
+        print(json.dumps(answer | {"findings": sentences, "report": str(file)}, indent=1))
         return
     console = Console()
     console.print(table(comparison, by_family, _title(study)))
     for sentence in sentences:
         console.print(f"- {escape(sentence)}", highlight=False)
-    console.print(f"report: {escape(str(folder / 'report.html'))}", highlight=False, soft_wrap=True)
+    write_whole(file, page(study, dataset, records, comparison, by_family))
+    console.print(f"report: {escape(str(file))}", highlight=False, soft_wrap=True)
 
 
 def _title(study: Study) -> str:
@@ -234,7 +261,10 @@ def _whole_numbers(option: str, text: str) -> tuple[int, ...]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             _fail(f"--{option} needs whole numbers such as 0,1,2 or 0-9, got {text!r}.", 2)
-        numbers += range(int(first), int(last or first) + 1)
+        many = range(int(first), int(last or first) + 1)
+        if len(numbers) + int(last or first) - int(first) >= 10_000:
+            _fail(f"--{option} takes at most 10,000 numbers, got {text!r}.", 2)
+        numbers += many
     return tuple(numbers)
 
 
@@ -245,24 +275,40 @@ class Terminated(KeyboardInterrupt):
 def main(words: list[str] | None = None) -> int:
     """Runs the command with ``words`` (those of the process if None) and returns its exit code."""
     words = (sys.argv[1:] if words is None else words) or ["--help"]
-    before = signal.signal(signal.SIGTERM, _terminate)
-    # The class typer raises for every wrong word on the command line has no public name of its own.
-    usage_error: Any = typer.BadParameter.__mro__[2]
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without UTF-8 shows a question mark for what it cannot; it is no reason to stop.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    asked: list[int] = []
+
+    def terminate(number: int, frame: FrameType | None) -> NoReturn:
+        asked.append(number)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        code = _run(words)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    # typer has its own way with interrupts and forgets which one it was.
+    return 143 if asked and code == 130 else code
+
+
+def _run(words: list[str]) -> int:
+    # The class of typer's own complaints about the command line has no public name.
+    complaint: Any = typer.BadParameter.__mro__[2]
     try:
         return app(words, prog_name="neuronal", standalone_mode=False) or 0
     except typer.Exit as done:
         return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except usage_error as wrong:
+    except BrokenPipeError:
+        # Somebody downstream (head, say) has seen enough; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except complaint as wrong:
         print(f"neuronal: {_usage(wrong, words)}", file=sys.stderr)
         return 2
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise Terminated
 
 
 def _usage(wrong: Any, words: Sequence[str]) -> str:
@@ -273,8 +319,13 @@ def _usage(wrong: Any, words: Sequence[str]) -> str:
     if option and type(wrong).__name__ == "NoSuchOption":
         options = [word for parameter in command.params for word in parameter.opts if word.startswith("--")]
         return unknown(f"option of {context.command_path}", option, [*options, "--help"])
-    if hasattr(command, "list_commands") and words and words[0] not in command.list_commands(context):
-        return unknown("command", words[0], command.list_commands(context))
+    if hasattr(command, "list_commands"):
+        # Of a group, the word after the ones that led to it.
+        given = words[len(context.command_path.split()) - 1 :]
+        existing = command.list_commands(context)
+        return (
+            unknown("command", given[0], existing) if given else f"Missing command. There are: {', '.join(existing)}."
+        )
     message = " ".join(wrong.format_message().split())
     return f"{message} See: {getattr(context, 'command_path', 'neuronal')} --help"
 
@@ -291,22 +342,32 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except ValueError as wrong:
         _fail(str(wrong), 2)
+    except BrokenPipeError:
+        raise
     except OSError as refused:
-        _fail(str(refused), 1)
+        _fail(_refusal(refused), 1)
+
+
+def _refusal(refused: OSError) -> str:
+    """``cannot use FILE (Permission denied)``; with what to do."""
+    return (
+        f"cannot use {refused.filename or 'a file'} ({refused.strerror or refused}). Choose another place with --out."
+    )
 
 
 @contextmanager
-def _stopping(study: Study, folder: Path) -> Iterator[None]:
+def _stopping(study: Study, folder: Path, bars: Bars, fresh: bool) -> Iterator[None]:
     """Inside: Ctrl-C, SIGTERM or a full disk ends the command, says what is kept and how to go on."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (KeyboardInterrupt, OSError) as stop:
-        from neuronal.experiments.record import cell_name
-
-        cells = study.cells()
-        done = sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in cells)
-        why = f"cannot write to {folder}: {stop.strerror}" if isinstance(stop, OSError) else "stopped"
+        why = _refusal(stop) if isinstance(stop, OSError) else "stopped;"
+        how = (
+            "The same command without --fresh goes on from there." if fresh else "The same command goes on from there."
+        )
         _fail(
-            f"{why}; {done} of {len(cells)} cells are finished and kept. The same command goes on from there.",
+            f"{why} {bars.num_ended} of {len(study.cells())} cells are finished and kept in {folder}. {how}",
             1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130,
         )

@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from neuronal.data.catalogue import load
 from neuronal.experiments.run import check, network, run
@@ -89,6 +90,28 @@ def test_without_a_holdout_all_training_images_are_used(quick):
 def test_wrong_recipes_are_found_before_training(quick, wrong, message):
     with pytest.raises(ValueError, match=message):
         check(replace(quick, **wrong))
+
+
+def test_the_seed_of_a_cell_reaches_everything_random(quick, monkeypatch):
+    from neuronal.data.dataset import Split
+    from neuronal.experiments import run as run_module
+
+    seeds, real = [], Split.held_out
+    monkeypatch.setattr(
+        Split, "held_out", lambda self, fraction, seed: seeds.append(seed) or real(self, fraction, seed)
+    )
+    inside = []
+    monkeypatch.setattr(run_module, "fit", lambda *_, seed, **__: inside.append((seed, torch.initial_seed())) or exit())
+    with pytest.raises(SystemExit):
+        run(quick, 5)
+    assert seeds == [5]
+    assert inside == [(5, 5)]
+
+
+def test_an_unknown_probe_is_refused_before_training(quick, monkeypatch):
+    monkeypatch.setattr("neuronal.experiments.run.fit", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(ValueError, match="Unknown probe 'contrasts'"):
+        run(replace(quick, probes=("contrasts",)), 0)
 
 
 def test_networks_of_one_seed_are_equal(quick):

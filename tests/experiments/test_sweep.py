@@ -1,11 +1,12 @@
-import json
 from dataclasses import replace
 
 import pytest
 
 from neuronal.experiments import sweep as sweep_module
 from neuronal.experiments.record import cell_name
-from neuronal.experiments.sweep import Study, Watch, costs, finished, prepare, sweep
+from neuronal.experiments.storage import read_sealed, write_sealed
+from neuronal.experiments.sweep import Study, Watch, costs, finished, prepare, read_study, sweep
+from neuronal.train.timing import StepTime
 
 
 class Listener(Watch):
@@ -35,7 +36,7 @@ def test_cells_go_seed_by_seed_and_a_second_sweep_trains_nothing(quick_study, tm
     sweep(quick_study, tmp_path, fresh=True, watch=fresh)
     assert fresh.trained == ALL
     assert len(list((tmp_path / "cells").iterdir())) == 4
-    assert Study.from_json(json.loads((tmp_path / "study.json").read_text())) == quick_study
+    assert read_study(tmp_path) == quick_study
 
 
 def test_more_seeds_train_only_the_new_cells(quick_study, tmp_path):
@@ -70,8 +71,12 @@ def test_a_damaged_record_is_set_aside_and_its_cell_redone(quick_study, tmp_path
 def test_a_record_of_another_recipe_under_this_name_is_not_believed(quick_study, tmp_path):
     records = sweep(quick_study, tmp_path)
     path = tmp_path / "cells" / cell_name(records[0].recipe, 0)
-    path.write_text(path.read_text().replace('"epochs": 2', '"epochs": 3'))
-    assert finished(quick_study.cells()[0], tmp_path, Watch()) is None
+    values = read_sealed(path)
+    values["recipe"]["epochs"] = 3
+    write_sealed(path, values)
+    listener = Listener()
+    assert finished(quick_study.cells()[0], tmp_path, listener) is None
+    assert listener.aside == [(path.with_suffix(".damaged1"), "it holds the record of another cell")]
     assert finished(quick_study.cells()[1], tmp_path, Watch()) == records[1]
 
 
@@ -113,8 +118,8 @@ def test_wrong_names_and_places_are_found_before_training(quick_study, tmp_path,
         sweep(quick_study, tmp_path / "file")
 
 
-def test_prepare_leaves_nothing_behind(tmp_path):
-    prepare(tmp_path / "a" / "b")
+def test_prepare_leaves_nothing_behind(quick_study, tmp_path):
+    prepare(quick_study, tmp_path / "a" / "b")
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["cells"]
 
 
@@ -134,3 +139,33 @@ def test_costs_are_measured_once_against_standard_even_if_it_is_not_compared(qui
     assert first.of(replace(study.recipe, lr=7)) is None
     (tmp_path / "costs.json").write_text("{ half")
     assert costs(study, tmp_path).of(study.variants()[0])
+    write_sealed(tmp_path / "costs.json", replace(first, environment={"another": "machine"}).to_json())
+    assert costs(study, tmp_path).environment == first.environment
+    assert costs(study, tmp_path, fresh=True) != costs(study, tmp_path, fresh=True)
+
+
+def test_costs_time_the_network_of_each_neuron(quick_study, tmp_path, monkeypatch):
+    from neuronal.experiments import cost
+
+    timed = {}
+
+    def look(models, baseline, batch):
+        timed.update({key: type(model.head).__name__ for key, model in models.items()})
+        return {key: StepTime(1, 1, 1, 1) for key in models}
+
+    monkeypatch.setattr(cost, "step_times", look)
+    costs(quick_study, tmp_path)
+    standard, zero_bias = (timed[variant.fingerprint()] for variant in quick_study.variants())
+    assert (standard, zero_bias) == ("Linear", "ZeroBiasLinear")
+
+
+def test_a_folder_without_a_sound_study_is_named(tmp_path):
+    with pytest.raises(ValueError, match="is not the folder of a run: it has no study"):
+        read_study(tmp_path)
+    for text in ("{", '{"sha256": "", "values": {}}'):
+        (tmp_path / "study.json").write_text(text)
+        with pytest.raises(ValueError, match=r"study\.json is damaged: "):
+            read_study(tmp_path)
+    write_sealed(tmp_path / "study.json", {})
+    with pytest.raises(ValueError, match=r"study\.json is damaged: "):
+        read_study(tmp_path)

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from neuronal.models import registry
 from neuronal.models.registry import create_model, describe, is_model, list_models, register_model
 from neuronal.names import UnknownName
 from neuronal.nn.families import FAMILIES, ZERO_BIAS
@@ -49,8 +50,13 @@ def test_unknown_names_and_options_are_named():
         create_model("cnm")
     with pytest.raises(UnknownName, match="Unknown neuron"):
         create_model("cnn", "nothing")
-    with pytest.raises(TypeError, match=r"Unknown option of model 'cnn' 'width'. Did you mean 'widths'\?"):
+    with pytest.raises(UnknownName, match=r"Unknown option of model 'cnn' 'width'. Did you mean 'widths'\?"):
         create_model("cnn", width=(1, 2))
+
+
+def test_a_model_may_say_nothing_of_itself(monkeypatch):
+    monkeypatch.setitem(registry._MODELS, "silent", lambda layers, **shape: nn.Identity())
+    assert describe("silent") == ""
 
 
 def test_a_name_is_registered_once():

@@ -171,7 +171,7 @@ def test_wrong_input_is_torchs_error(neuron):
         layer(torch.randn(2, 5, 9, 9))
 
 
-@pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "zero_bias"])
+@pytest.mark.parametrize("neuron", NEURONS)
 def test_wrong_input_names_the_layer(neuron):
     layer, _ = make(neuron, "Conv2d", dtype=torch.float32)
     with pytest.raises(RuntimeError, match=rf"^{type(layer).__name__}\(4, 6, kernel_size=\(3, 3\)"):

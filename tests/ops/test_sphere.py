@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from neuronal.ops.sphere import angles_of, direction
 
@@ -43,6 +42,16 @@ def test_first_and_second_derivatives_by_differences(n):
     delta = torch.randn(2, n - 1, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(direction, delta, fast_mode=True, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(direction, delta, fast_mode=True)
+
+
+def test_both_ways_to_the_gradient_agree():
+    """With ordinary numbers it is a quotient of sums; with create_graph, or tiny products, the recurrence."""
+    delta = angles_of(uniform(16, 700))[0].requires_grad_()
+    g = uniform(16, 700, seed=1)
+    (quotient,) = torch.autograd.grad(direction(delta), delta, g)
+    (recurrence,) = torch.autograd.grad(direction(delta), delta, g, create_graph=True)
+    torch.testing.assert_close(quotient, recurrence, rtol=1e-10, atol=1e-14)
+    assert not torch.equal(quotient, recurrence)
 
 
 SPARSE = [
@@ -174,11 +183,12 @@ def test_transforms():
 
 
 def test_nothing_waits_for_the_device():
-    """Fake tensors have no values: reading one, which on a device means waiting, raises."""
-    with FakeTensorMode():
-        delta = torch.empty(4, 70, requires_grad=True)
-        direction(delta).sum().backward()
-        assert delta.grad.shape == (4, 70)
+    """Meta tensors have no values: reading one, which on a device means waiting, raises."""
+    delta = torch.empty(4, 70, device="meta", requires_grad=True)
+    direction(delta).sum().backward()
+    assert delta.grad.shape == (4, 70)
+    with pytest.raises(RuntimeError, match="meta"):
+        delta.sum().item()
 
 
 def test_one_dimension_is_refused():

@@ -77,14 +77,29 @@ def test_the_page_shows_what_was_measured(quick_study, quick_records):
     assert draw(quick_study, quick_records) == text
 
 
+def test_the_best_is_marked_and_dead_units_are_means(quick_study, quick_records):
+    layers = [[{"name": "relu", "units": 10, "dead": dead}] for dead in (1, 5, 2, 5)]
+    records = [
+        replace(r, probes={**r.probes, "dead_units": {"units": 10, "dead": own[0]["dead"], "layers": own}})
+        for r, own in zip(quick_records, layers, strict=True)
+    ]
+    text = draw(quick_study, records)
+    assert '<td class="best">15.0 ± 5.0</td>' in text
+    assert "<td>1.5</td><td>15.0</td><td>1, 2</td>" in text
+    assert "<td>5.0</td><td>50.0</td><td>5, 5</td>" in text
+
+
 def test_text_from_outside_is_escaped(quick_study, quick_records):
     evil = "<script>alert('$x$')</script>&"
     data = load("digits")
     data = replace(data, name=evil, classes=(evil, *data.classes[1:]), source=evil)
     recipe = replace(quick_study.recipe, name=evil, model=evil)
-    records = [replace(r, recipe=replace(r.recipe, family=evil), environment={evil: evil}) for r in quick_records]
+    records = [
+        replace(r, recipe=replace(r.recipe, family=evil + r.recipe.family), environment={evil: evil})
+        for r in quick_records
+    ]
     failed = replace(records[0], seed=7, failure=Failure(1, 0.1, evil), metrics={}, probes={})
-    text = draw(Study(recipe, (evil,)), [*records, failed], data)
+    text = draw(Study(recipe, (evil + "standard", evil + "zero_bias")), [*records, failed], data)
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     Reader().feed(text)
@@ -94,6 +109,7 @@ def test_failed_cells_are_shown(quick_study, quick_records):
     failed = replace(quick_records[0], metrics={}, probes={}, failure=Failure(7, 0.1, "the loss became nan at step 7"))
     text = draw(quick_study, [failed, *quick_records[1:]])
     assert text.count("the loss became nan at step 7") == 2
+    assert "1 epoch," not in text
     assert "failed: 1" in text
     draw(quick_study, [failed])
 

@@ -22,16 +22,20 @@ def test_percent_has_no_error_from_one_seed():
     assert percent(Estimate(0.9234, None, 1)) == "92.3"
 
 
-def test_a_clear_winner_is_called_one_and_noise_is_not(quick_records):
+def test_a_clear_difference_is_called_one_and_noise_is_not(quick_records):
     clear = say(planted(quick_records, [0.80, 0.90, 0.81, 0.911]))
     assert clear[0] == "Highest mean test accuracy: zero_bias, 90.5 ± 0.6% (2 seeds)."
-    assert clear[1].startswith("standard is 10.0 points behind (95% interval of the difference -10.7 to -9.4)")
-    assert clear[1].endswith("a difference is shown.")
+    assert "zero_bias +10.0 (+9.4 to +10.7): a difference is shown for zero_bias." in clear[1]
     noise = say(planted(quick_records, [0.80, 0.90, 0.92, 0.90]))
     assert noise[1].endswith("no difference is shown with these seeds.")
     alone = say(planted(quick_records, [0.8, 0.9, 0.8, 0.9])[:2])
     assert alone[0].endswith("90.0% (1 seed).")
-    assert alone[1] == "standard is 10.0 points behind; one seed cannot tell whether that is chance."
+    assert "zero_bias +10.0 (no interval): no difference is shown" in alone[1]
+
+
+def test_neurons_without_a_common_seed_are_not_compared(quick_records):
+    said = say([quick_records[0], quick_records[3]])
+    assert "against" not in "".join(said[:2])
 
 
 def test_contrast_and_zero_image_come_from_the_probes(quick_records):
@@ -55,6 +59,7 @@ def test_failures_come_first(quick_records):
     said = say([failed, *quick_records[1:]])
     assert said[0].startswith("standard failed with seed 0: the loss became nan at step 7.")
     assert say([failed])[-1] == "No cell finished, so there is nothing to compare."
+    assert "remaining" not in say([failed])[0]
 
 
 def test_costs_are_said_against_standard(quick_records):

@@ -54,6 +54,15 @@ def test_busy_rounds_and_the_warm_up_do_not_move_the_median(clock):
     assert times["twice"].ratio == pytest.approx(2)
 
 
+def test_every_round_starts_with_another_model(clock):
+    order = []
+    actions = {name: (lambda name=name: order.append(name)) for name in "abc"}
+    with pytest.raises(ZeroDivisionError):
+        # The clock stands still: there is nothing to divide, but the order is known by then.
+        timing.side_by_side(actions, "a", rounds=3, warmup=0)
+    assert "".join(order) == "abcbcacab"
+
+
 def test_the_baseline_must_be_there(clock):
-    with pytest.raises(ValueError, match="needs to be one of the models a, got 'b'"):
+    with pytest.raises(ValueError, match="needs to be one of a, got 'b'"):
         timing.step_times({"a": Takes(clock, 1)}, "b", BATCH)

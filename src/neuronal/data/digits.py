@@ -9,10 +9,6 @@ import torch
 
 from neuronal.data.dataset import Dataset, Split
 
-SOURCE = (
-    "Optical Recognition of Handwritten Digits (the UCI set's 1,797 test images), E. Alpaydin and C. Kaynak, 1998, "
-    "UCI Machine Learning Repository, doi:10.24432/C50P49, CC BY 4.0. Pixel counts 0 to 16 divided by 16."
-)
 NUM_TRAIN = 1297
 
 
@@ -26,10 +22,12 @@ def load() -> Dataset:
     with files("neuronal.data").joinpath("digits.npz").open("rb") as file, np.load(file) as arrays:
         images = torch.from_numpy(arrays["images"]).float().div_(16).unsqueeze_(1)
         labels = torch.from_numpy(arrays["labels"]).long()
+        # Attribution and licence travel with the images.
+        source = str(arrays["source"])
     return Dataset(
         name="digits",
         train=Split(images[:NUM_TRAIN], labels[:NUM_TRAIN]),
         test=Split(images[NUM_TRAIN:], labels[NUM_TRAIN:]),
         classes=tuple("0123456789"),
-        source=SOURCE,
+        source=source,
     )

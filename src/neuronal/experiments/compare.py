@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, Literal
@@ -55,7 +55,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of the differences seed by seed, with the 95% interval of Student's t; no interval from one seed."""
+    """Mean of the differences seed by seed, with an interval of Student's t.
+
+    There is no interval from one seed, nor from differences that are all the same: neither says anything of chance.
+    """
 
     mean: float
     low: float | None
@@ -86,9 +89,6 @@ class Comparison:
     rows: tuple[Row, ...]
     baseline: str | None
 
-    def row(self, family: str) -> Row:
-        return next(row for row in self.rows if row.family == family)
-
     def best(self, key: str) -> Row | None:
         """The row with the best mean of a metric; None if no row has it."""
         sign = -1 if next(m.better for m in METRICS if m.key == key) == "lower" else 1
@@ -99,26 +99,51 @@ class Comparison:
         return asdict(self)
 
 
-def compare(records: Iterable[Record], *, baseline: str = STANDARD.name) -> Comparison:
-    """Groups records by neuron; failed ones are counted and named, never averaged.
-
-    Differences are taken seed by seed, because cells of one seed share their data order and held-out images.
-    """
+def by_family(records: Iterable[Record]) -> dict[str, list[Record]]:
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(record.recipe.family, []).append(record)
+    return groups
+
+
+def compare(records: Iterable[Record], *, baseline: str = STANDARD.name) -> Comparison:
+    """Means by neuron, and differences to the baseline; failed records are counted and named, never averaged.
+
+    Differences are taken seed by seed, because cells of one seed share their data order and held-out images. Their
+    intervals hold for all neurons at once with 95% confidence (Bonferroni over the neurons that are compared).
+
+    Raises:
+        ValueError: The records differ in more than neuron and seed, or a cell is there twice.
+    """
+    groups = by_family(records)
+    _one_experiment([record for group in groups.values() for record in group])
     values = {family: _values(group) for family, group in groups.items()}
+    others = len(groups) - (baseline in groups)
     rows = []
     for family, group in groups.items():
         estimates = {key: estimate(list(by_seed.values())) for key, by_seed in values[family].items()}
         differences = {
-            key: difference(by_seed, values[baseline][key])
+            key: difference(by_seed, values[baseline][key], comparisons=others)
             for key, by_seed in values[family].items()
             if baseline in groups and family != baseline and set(by_seed) & set(values[baseline].get(key, {}))
         }
         failed = {record.seed: record.failure.reason for record in group if record.failure}
         rows.append(Row(family, estimates, differences, failed))
     return Comparison(tuple(rows), baseline if baseline in groups else None)
+
+
+def _one_experiment(records: Sequence[Record]) -> None:
+    first = records[0].recipe if records else None
+    seen = set()
+    for record in records:
+        assert first is not None
+        if replace(record.recipe, family=first.family, name=first.name, seeds=first.seeds) != first:
+            raise ValueError(
+                f"compare needs records of one experiment, got different recipes for {record.recipe.family}."
+            )
+        if (record.recipe.family, record.seed) in seen:
+            raise ValueError(f"compare needs each cell once, got {record.recipe.family} with seed {record.seed} twice.")
+        seen.add((record.recipe.family, record.seed))
 
 
 def _values(records: Sequence[Record]) -> dict[str, dict[int, float]]:
@@ -137,11 +162,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), error, count)
 
 
-def difference(values: Mapping[int, float], others: Mapping[int, float]) -> Difference:
-    """``values`` minus ``others`` over the seeds both have."""
+def difference(values: Mapping[int, float], others: Mapping[int, float], *, comparisons: int = 1) -> Difference:
+    """``values`` minus ``others`` over the seeds both have, at least one; one of so many ``comparisons``."""
     seeds = sorted(set(values) & set(others))
     mean = estimate([values[seed] - others[seed] for seed in seeds])
-    if mean.standard_error is None:
+    # Subtracting leaves rounding of the last digit even where all differences are the same.
+    if mean.standard_error is None or mean.standard_error < 1e-12:
         return Difference(mean.mean, None, None, len(seeds))
-    half = float(stdtrit(len(seeds) - 1, 0.975)) * mean.standard_error
+    half = float(stdtrit(len(seeds) - 1, 1 - 0.025 / comparisons)) * mean.standard_error
     return Difference(mean.mean, mean.mean - half, mean.mean + half, len(seeds))

@@ -1,4 +1,4 @@
-"""What a training step of each neuron costs, relative to the standard one, measured side by side."""
+"""What a training step (forward, backward, SGD) of each neuron costs beside the standard one, in the same run."""
 
 from __future__ import annotations
 

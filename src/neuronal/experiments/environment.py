@@ -40,7 +40,7 @@ def _processor() -> str:
 
 def _commit() -> str:
     """Commit of the checkout this package lies in, with ``+changes`` if files differ; ``unknown`` elsewhere."""
-    package = Path(neuronal.__file__).parent
+    package = Path(neuronal.__file__).resolve().parent
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(package), *words], capture_output=True, text=True, timeout=10)
@@ -49,7 +49,7 @@ def _commit() -> str:
 
     try:
         # An installed copy may lie inside somebody else's repository, whose commit would say nothing.
-        if Path(git("rev-parse", "--show-toplevel")) / "src" / "neuronal" != package:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() / "src" / "neuronal" != package:
             return "unknown"
         return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.SubprocessError):

@@ -60,6 +60,10 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
             elif field.type.startswith("tuple"):
                 object.__setattr__(self, field.name, tuple(value))
+        for name, smallest, largest in (("widths", 1, 2**31), ("seeds", 0, 2**63)):
+            for value in getattr(self, name):
+                if not smallest <= value < largest:
+                    raise ValueError(f"{name} need to be whole numbers from {smallest}, got {value}.")
         if not self.seeds:
             raise ValueError("a recipe needs at least one seed, got none.")
         if len(set(self.seeds)) < len(self.seeds):

@@ -1,16 +1,14 @@
-"""The result of one cell, and how it lies on disk: one small JSON file, whole or not there at all."""
+"""The result of one cell, and how it lies on disk: one small JSON file."""
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.storage import Damaged, read_sealed, write_sealed
 
 
 @dataclass(frozen=True)
@@ -48,22 +46,15 @@ class Record:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The record described by ``values``; ``ValueError`` when a field is missing or of the wrong kind."""
-        try:
-            failure = values["failure"]
-            record = cls(
-                **{field.name: values[field.name] for field in fields(cls)}
-                | {
-                    "recipe": Recipe.from_json(values["recipe"]),
-                    "epochs": tuple(dict(row) for row in values["epochs"]),
-                    "failure": Failure(**failure) if failure else None,
-                }
-            )
-            if failure is None:
-                float(record.metrics["accuracy"])
-        except (AttributeError, KeyError, TypeError) as wrong:
-            raise ValueError(f"not a record ({type(wrong).__name__}: {wrong})") from wrong
-        return record
+        failure = values["failure"]
+        return cls(
+            **{field.name: values[field.name] for field in fields(cls)}
+            | {
+                "recipe": Recipe.from_json(values["recipe"]),
+                "epochs": tuple(dict(row) for row in values["epochs"]),
+                "failure": Failure(**failure) if failure else None,
+            }
+        )
 
 
 def cell_name(recipe: Recipe, seed: int) -> str:
@@ -73,35 +64,14 @@ def cell_name(recipe: Recipe, seed: int) -> str:
 
 def write(record: Record, folder: Path) -> Path:
     path = folder / cell_name(record.recipe, record.seed)
-    write_whole(path, json.dumps(record.to_json(), indent=1, allow_nan=False) + "\n")
+    write_sealed(path, record.to_json())
     return path
 
 
 def read(path: Path) -> Record:
-    """The record in the file at ``path``; ``ValueError`` says what is wrong with a damaged one."""
+    """The record in the file at ``path``; ``Damaged`` says what is wrong with another file."""
+    values = read_sealed(path)
     try:
-        return Record.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError) as wrong:
-        raise ValueError(f"not JSON ({wrong})") from wrong
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Puts ``text`` into a temporary file beside ``path`` and renames it: readers see the old file or the new one."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files for the owner alone; a result is for everybody the folder is for.
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        return Record.from_json(values)
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        raise Damaged(f"not a record ({type(wrong).__name__}: {wrong})") from wrong

@@ -9,9 +9,10 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
+import torch
 from torch import nn
 
-from neuronal.data.catalogue import DATASETS, load
+from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import Recipe
@@ -35,13 +36,18 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
 
 def check(recipe: Recipe) -> None:
     """``ValueError``, in one line, for a recipe that :func:`run` could not run; costs no training."""
-    find(DATASETS, recipe.data, "dataset")
-    for probe in recipe.probes:
-        find(PROBES, probe, "probe")
+    _probes(recipe)
     plan(recipe)
     data = load(recipe.data)
-    data.train.held_out(recipe.holdout, 0)
-    network(recipe, data, seed=0)
+    if not len(data.train.held_out(recipe.holdout, 0)[0]):
+        raise ValueError(f"holdout {recipe.holdout:g} of {len(data.train):,} training images leaves none to train on.")
+    # On the meta device a network costs no memory, whatever its size.
+    with torch.device("meta"):
+        network(recipe, data, seed=0)
+
+
+def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, Any]]]:
+    return {name: find(PROBES, name, "probe") for name in recipe.probes}
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -58,7 +64,7 @@ def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
 
 def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> Record:
     """Trains and measures one cell. A loss that stops being finite gives a record that says so."""
-    data = load(recipe.data)
+    data, chosen = load(recipe.data), _probes(recipe)
     started = perf_counter()
     train, held = data.train.held_out(recipe.holdout, seed)
     model = network(recipe, data, seed)
@@ -84,7 +90,7 @@ def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None =
             if not isfinite(metrics["loss"]):
                 # The last step itself can be the one that goes wrong: no training loss comes after it.
                 raise Diverged(epochs[-1].steps, epochs[-1].lr, metrics["loss"])
-            probes = {name: PROBES[name](model, data.test) for name in recipe.probes}
+            probes = {name: probe(model, data.test) for name, probe in chosen.items()}
         except Diverged as diverged:
             metrics = {}
             failure = Failure(diverged.step, diverged.lr, str(diverged))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from neuronal.experiments.cost import Costs, measure
+from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import Recipe
-from neuronal.experiments.record import Record, cell_name, read, write, write_whole
+from neuronal.experiments.record import Record, cell_name, read, write
 from neuronal.experiments.run import check, run
+from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed
 from neuronal.train.loop import Epoch
 
 
@@ -79,10 +80,8 @@ def sweep(study: Study, folder: Path, *, fresh: bool = False, watch: Watch | Non
         watch: Told of the progress.
     """
     watch = watch or Watch()
-    for variant in study.variants():
-        check(variant)
-    prepare(folder)
-    write_whole(folder / "study.json", json.dumps(study.to_json(), indent=1) + "\n")
+    prepare(study, folder)
+    write_sealed(folder / "study.json", study.to_json())
     cells = study.cells()
     watch.sweep_started(cells)
     records = []
@@ -98,42 +97,49 @@ def sweep(study: Study, folder: Path, *, fresh: bool = False, watch: Watch | Non
     return tuple(records)
 
 
-def prepare(folder: Path) -> None:
-    """Makes ``folder`` and its ``cells``, and makes sure that files can be written there; ``OSError`` if not."""
-    (folder / "cells").mkdir(parents=True, exist_ok=True)
+def prepare(study: Study, folder: Path) -> None:
+    """Finds out before any training what would go wrong: ``ValueError`` for the study, ``OSError`` for the folder."""
+    for variant in study.variants():
+        check(variant)
     for place in (folder, folder / "cells"):
-        write_whole(place / ".writable", "")
-        (place / ".writable").unlink()
+        make_writable(place)
+
+
+def read_study(folder: Path) -> Study:
+    """The study whose records lie in ``folder``; ``ValueError`` if there is none."""
+    file = folder / "study.json"
+    if not file.is_file():
+        raise ValueError(f"{folder} is not the folder of a run: it has no study.json. neuronal compare makes one.")
+    try:
+        return Study.from_json(read_sealed(file))
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise ValueError(f"{file} is damaged: {wrong}. The neuronal compare of that run writes it anew.") from wrong
 
 
 def finished(cell: Cell, folder: Path, watch: Watch) -> Record | None:
-    """The record of ``cell``, if there is a sound one; a damaged file is renamed so that nothing is lost."""
+    """The record of ``cell``, if there is a sound one; a damaged or foreign file is renamed so that nothing is lost."""
     path = folder / "cells" / cell_name(cell.recipe, cell.seed)
     if not path.exists():
         return None
     try:
         record = read(path)
-    except ValueError as damage:
-        aside = _free(path.with_suffix(f".damaged{number}") for number in range(1, 1000))
-        path.rename(aside)
-        watch.set_aside(aside, str(damage))
+        same = replace(record.recipe, name=cell.recipe.name, seeds=cell.recipe.seeds) == cell.recipe
+        if not same or record.seed != cell.seed:
+            raise Damaged("it holds the record of another cell")
+    except Damaged as damage:
+        watch.set_aside(set_aside(path), str(damage))
         return None
-    same = replace(record.recipe, name=cell.recipe.name, seeds=cell.recipe.seeds) == cell.recipe
-    return record if same and record.seed == cell.seed else None
+    return record
 
 
 def costs(study: Study, folder: Path, *, fresh: bool = False) -> Costs:
-    """Step times of the study's neurons, measured together once and kept in ``costs.json``."""
+    """Step times of the study's neurons, measured together once on a machine and kept in ``costs.json``."""
     path = folder / "costs.json"
-    if not fresh:
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            known = Costs.from_json(json.loads(path.read_text(encoding="utf-8")))
-            if all(known.of(variant) for variant in study.variants()):
+    if path.exists() and not fresh:
+        with suppress(KeyError, TypeError, ValueError):
+            known = Costs.from_json(read_sealed(path))
+            if known.environment == environment() and all(known.of(variant) for variant in study.variants()):
                 return known
     measured = measure(study.variants())
-    write_whole(path, json.dumps(measured.to_json(), indent=1) + "\n")
+    write_sealed(path, measured.to_json())
     return measured
-
-
-def _free(paths: Iterable[Path]) -> Path:
-    return next(path for path in paths if not path.exists())

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from neuronal.names import find, unknown
+from neuronal.names import UnknownName, find, unknown
 from neuronal.nn.families import Family, family
 
 # A file listed here is imported when a model is first looked up; its @register_model functions fill the table.
@@ -57,7 +57,7 @@ def create_model(
     own = [p for p in signature(make).parameters if p not in ("layers", "num_classes", "in_chans", "img_size")]
     for option in options:
         if option not in own:
-            raise TypeError(unknown(f"option of model {name!r}", option, own))
+            raise UnknownName(unknown(f"option of model {name!r}", option, own))
     layers = family(neuron) if isinstance(neuron, str) else neuron
     return make(layers, num_classes=num_classes, in_chans=in_chans, img_size=img_size, **options)
 
@@ -73,4 +73,4 @@ def is_model(name: str) -> bool:
 
 def describe(name: str) -> str:
     """The first line of what the model says of itself."""
-    return (find(_models(), name, "model").__doc__ or "").strip().splitlines()[0]
+    return (find(_models(), name, "model").__doc__ or "").strip().partition("\n")[0]

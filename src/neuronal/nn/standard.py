@@ -43,6 +43,11 @@ def copied(parameter: Tensor) -> nn.Parameter:
     return nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
 
 
+def named(wrong: RuntimeError, layer: nn.Module) -> RuntimeError:
+    """torch's error about a wrong input, with the layer it was meant for."""
+    return type(wrong)(f"{type(layer).__name__}({layer.extra_repr()}): {wrong}")
+
+
 class StandIn(nn.Module):
     """A layer that takes the arguments of a plain torch layer and applies a linear map made of other parameters.
 
@@ -112,7 +117,7 @@ class StandIn(nn.Module):
             y: Tensor = forward(self, x, weight, bias)
             return y
         except RuntimeError as wrong:
-            raise type(wrong)(f"{type(self).__name__}({self.extra_repr()}): {wrong}") from wrong
+            raise named(wrong, self) from wrong
 
     @classmethod
     def from_standard(cls, layer: Plain, **options: Any) -> Self:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Self, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.common_types import _size_1_t, _size_2_t, _size_3_t
 
-from neuronal.nn.standard import PaddingMode, Plain, arguments, copied
+from neuronal.nn.standard import PaddingMode, Plain, arguments, copied, named
 
 
 class _ZeroBias:
@@ -37,6 +37,14 @@ class _ZeroBias:
         new: Any = cls(**arguments(layer))
         new.weight = copied(layer.weight)
         return cast(Self, new.train(layer.training))
+
+    def forward(self, x: Tensor) -> Tensor:
+        own: Any = super()
+        try:
+            y: Tensor = own.forward(x)
+        except RuntimeError as wrong:
+            raise named(wrong, cast(nn.Module, self)) from wrong
+        return y
 
     def to_standard(self) -> Plain:
         """The plain torch layer, with ``bias=False``, that computes the same function."""

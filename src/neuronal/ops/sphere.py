@@ -20,11 +20,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-# Note [Division-free gradient]
+# Note [Gradient without division]
 # With g = dL/du and R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, R_n = g_n, the gradient is
-# dL/dtheta_k = P_{k-1} (cos(theta_k) R_{k+1} - sin(theta_k) g_k). R_{k+1} is the inner product of the tail of g with the
-# unit direction of the tail of u, so nothing grows and nothing is divided by a sine: exact zeros in u are fine.
-# torch's own gradient of cumprod looks for zeros on the host, which waits for the device, and turns quadratic on them.
+# dL/dtheta_k = P_{k-1} (cos(theta_k) R_{k+1} - sin(theta_k) g_k) = u_k R_{k+1} - P_k g_k. R_{k+1} is the inner product of
+# the tail of g with the unit direction of the tail of u, so nothing grows and nothing is divided by a sine: exact zeros
+# in u are fine. torch's own gradient of cumprod looks for zeros on the host, which waits for the device, and turns
+# quadratic on them.
+
+# Note [Quotient of tails]
+# P_k R_{k+1} is also the plain sum of u_j g_j over j > k. Summed from the end it is as small as P_k, rounding included,
+# so the quotient keeps all its digits as long as P_k is an ordinary number; and a sum is one pass where the recurrence
+# takes many. Used on a CPU, where asking whether all P_k are ordinary costs nothing.
+_ORDINARY = 1e-20
 
 _BLOCK = 32
 
@@ -72,30 +79,35 @@ def angles_of(vector: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Direction(torch.autograd.Function):
-    """See Note [Division-free gradient]."""
+    """See Note [Gradient without division]."""
 
     @staticmethod
-    def forward(delta: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        cosines = pad(-delta.sin(), (0, 1), value=1.0)
-        sines = delta.cos()
-        products = pad(sines, (1, 0), value=1.0).cumprod(-1)
-        return cosines * products, cosines, sines, products
+    def forward(delta: Tensor) -> tuple[Tensor, Tensor]:
+        products = pad(delta.cos(), (1, 0), value=1.0).cumprod(-1)
+        return _cosines(delta) * products, products
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[1:])
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(inputs[0], *output[1:])
-        ctx.save_for_forward(*output[1:])
+        ctx.save_for_backward(*inputs, *output)
+        ctx.save_for_forward(*inputs, output[1])
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor | None, *_: None) -> Tensor | None:
+    def backward(ctx: Any, g: Tensor | None, _: None) -> Tensor | None:
         if g is None:
             return None
-        delta, cosines, sines, products = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            # Somebody will differentiate this gradient: build it from delta, of differentiable steps.
-            cosines, sines = pad(-delta.sin(), (0, 1), value=1.0), delta.cos()
+        delta, u, products = ctx.saved_tensors
+        again = torch.is_grad_enabled()
+        on_host = g.is_cpu and not torch.compiler.is_compiling()
+        if on_host and not again and products[..., -1].abs().amin() > _ORDINARY:
+            # See Note [Quotient of tails].
+            tails = (u * g).flip(-1).cumsum(-1).flip(-1)
+            R = tails[..., 1:] / products[..., 1:]
+            return torch.addcmul(u[..., :-1] * R, products[..., 1:], g[..., :-1], value=-1)
+        cosines, sines = _cosines(delta), delta.cos()
+        if again:
+            # Somebody will differentiate this gradient, so it is built from delta in differentiable steps.
             products = _running_products(pad(sines, (1, 0), value=1.0))
         R = _tails(cosines * g, pad(sines, (0, 1)))
         gradient: Tensor = products[..., :-1] * (cosines[..., :-1] * R[..., 1:] - sines * g[..., :-1])
@@ -106,18 +118,24 @@ class _DirectionForwardMode(_Direction):
     """The same, also for ``torch.func.jvp`` and ``torch.func.vmap``."""
 
     @staticmethod
-    def jvp(ctx: Any, t: Tensor) -> tuple[Tensor, None, None, None]:
-        cosines, sines, products = ctx.saved_tensors
+    def jvp(ctx: Any, t: Tensor) -> tuple[Tensor, None]:
+        delta, products = ctx.saved_tensors
+        cosines, sines = _cosines(delta), delta.cos()
         # The product rule as a recurrence: dP_k = sin(theta_k) dP_{k-1} + P_{k-1} cos(theta_k) t_k.
         a = products[..., :-1] * cosines[..., :-1] * t
         d_products = pad(_tails(a.flip(-1), sines.flip(-1)).flip(-1), (1, 0))
-        return cosines * d_products - pad(sines * t, (0, 1)) * products, None, None, None
+        return cosines * d_products - pad(sines * t, (0, 1)) * products, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None], delta: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    def vmap(info: Any, in_dims: tuple[int | None], delta: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         (dim,) = in_dims
         assert dim is not None
-        return _DirectionForwardMode.apply(delta.movedim(dim, 0)), (0, 0, 0, 0)
+        return _DirectionForwardMode.apply(delta.movedim(dim, 0)), (0, 0)
+
+
+def _cosines(delta: Tensor) -> Tensor:
+    """cos(theta_k), and 1 in the place of the last coordinate, which has no angle of its own."""
+    return pad(-delta.sin(), (0, 1), value=1.0)
 
 
 def _tails(a: Tensor, c: Tensor) -> Tensor:

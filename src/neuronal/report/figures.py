@@ -48,37 +48,39 @@ class Drawing:
     caption: str
 
 
-class _Canvas:
+class Sheet:
+    """Axes while drawing, SVG afterwards."""
+
     def __init__(self, figure: Figure, axes: Axes) -> None:
         self.figure, self.axes, self.svg = figure, axes, ""
 
 
 @contextmanager
-def _canvas(name: str) -> Iterator[_Canvas]:
+def blank(name: str) -> Iterator[Sheet]:
     """Axes to draw on; afterwards ``svg`` holds the drawing. ``name`` keeps ids apart on a page of several."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=(4.6, 3.0))
-        canvas = _Canvas(figure, figure.add_subplot())
-        yield canvas
+        sheet = Sheet(figure, figure.add_subplot())
+        yield sheet
         text = StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
         svg = text.getvalue()[text.getvalue().index("<svg") :]
         # Groups are numbered alike in every figure, and nothing refers to them: ids on a page must be unique.
-        canvas.svg = re.sub(r' id="[\w.]+_\d+"', "", svg)
+        sheet.svg = re.sub(r' id="[\w.]+_\d+"', "", svg)
 
 
 def contrast_curves(groups: Groups) -> Drawing:
-    with _canvas("contrast") as canvas:
+    with blank("contrast") as sheet:
         for number, (family, records) in enumerate(groups.items()):
             multipliers = records[0].probes["contrast"]["multipliers"]
             curves = [[100 * value for value in record.probes["contrast"]["accuracy"]] for record in records]
-            _band(canvas.axes, number, family, multipliers, curves, markers=True)
-        canvas.axes.set(xscale="log", xlabel="contrast multiplier", ylabel="test accuracy (%)", ylim=(0, 102))
-        _plain_numbers(canvas.axes.xaxis)
-        canvas.axes.invert_xaxis()
-        canvas.axes.legend()
+            _band(sheet.axes, number, family, multipliers, curves, markers=True)
+        sheet.axes.set(xscale="log", xlabel="contrast multiplier", ylabel="test accuracy (%)", ylim=(0, 102))
+        plain_numbers(sheet.axes.xaxis)
+        sheet.axes.invert_xaxis()
+        sheet.axes.legend()
     return Drawing(
-        canvas.svg,
+        sheet.svg,
         "Contrast",
         "Test accuracy when every image is multiplied by the number below; full contrast on the left. "
         "Lines are means over seeds, bands reach from the lowest to the highest seed.",
@@ -86,23 +88,23 @@ def contrast_curves(groups: Groups) -> Drawing:
 
 
 def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Drawing:
-    with _canvas("zero") as canvas:
+    with blank("zero") as sheet:
         width = 0.8 / len(groups)
         for number, (family, records) in enumerate(groups.items()):
             every = [record.probes["zero_image"]["probabilities"] for record in records]
             columns = list(zip(*every, strict=True))
             means = [sum(column) / len(column) for column in columns]
             places = [place + (number - (len(groups) - 1) / 2) * width for place in range(len(classes))]
-            canvas.axes.bar(places, means, width, color=_colour(number), label=family)
-            canvas.axes.vlines(places, list(map(min, columns)), list(map(max, columns)), color="#444444", linewidth=0.7)
-        canvas.axes.axhline(1 / len(classes), color="#444444", linewidth=1, linestyle="--", label="uniform")
-        canvas.axes.set(xlabel="class", ylabel="probability")
-        canvas.axes.grid(axis="x", visible=False)
+            sheet.axes.bar(places, means, width, color=colour(number), label=family)
+            sheet.axes.vlines(places, list(map(min, columns)), list(map(max, columns)), color="#444444", linewidth=0.7)
+        sheet.axes.axhline(1 / len(classes), color="#444444", linewidth=1, linestyle="--", label="uniform")
+        sheet.axes.set(xlabel="class", ylabel="probability")
+        sheet.axes.grid(axis="x", visible=False)
         if len(classes) <= 20:
-            canvas.axes.set_xticks(range(len(classes)), classes)
-        canvas.axes.legend()
+            sheet.axes.set_xticks(range(len(classes)), classes)
+        sheet.axes.legend()
     return Drawing(
-        canvas.svg,
+        sheet.svg,
         "Zero image",
         "Class probabilities when the network sees an image that is zero everywhere: means over seeds, "
         "whiskers from the lowest to the highest seed.",
@@ -111,18 +113,18 @@ def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Drawing:
 
 def training_curves(groups: Groups, column: str, title: str, label: str, *, scale: float, log: bool) -> Drawing:
     """One column of the epochs' rows against the epoch, for every neuron."""
-    with _canvas(column) as canvas:
+    with blank(column) as sheet:
         for number, (family, records) in enumerate(groups.items()):
             curves = [[scale * row[column] for row in record.epochs if column in row] for record in records]
             length = min(map(len, curves))
             if length:
-                _band(canvas.axes, number, family, range(1, length + 1), [c[:length] for c in curves], markers=False)
-        canvas.axes.set(xlabel="epoch", ylabel=label, yscale="log" if log else "linear")
+                _band(sheet.axes, number, family, range(1, length + 1), [c[:length] for c in curves], markers=False)
+        sheet.axes.set(xlabel="epoch", ylabel=label, yscale="log" if log else "linear")
         if log:
-            _plain_numbers(canvas.axes.yaxis)
-        if canvas.axes.get_legend_handles_labels()[0]:
-            canvas.axes.legend()
-    return Drawing(canvas.svg, title, f"{label[0].upper()}{label[1:]} epoch by epoch; mean and range over seeds.")
+            plain_numbers(sheet.axes.yaxis)
+        if sheet.axes.get_legend_handles_labels()[0]:
+            sheet.axes.legend()
+    return Drawing(sheet.svg, title, f"{label[0].upper()}{label[1:]} epoch by epoch; mean and range over seeds.")
 
 
 def _band(
@@ -131,16 +133,16 @@ def _band(
     columns = list(zip(*curves, strict=True))
     marker = MARKERS[number % len(MARKERS)] if markers else ""
     means = [sum(column) / len(column) for column in columns]
-    axes.plot(x, means, color=_colour(number), marker=marker, markersize=4, linewidth=1.5, label=label)
+    axes.plot(x, means, color=colour(number), marker=marker, markersize=4, linewidth=1.5, label=label)
     lows, highs = [min(column) for column in columns], [max(column) for column in columns]
-    axes.fill_between(x, lows, highs, color=_colour(number), alpha=0.18, linewidth=0)
+    axes.fill_between(x, lows, highs, color=colour(number), alpha=0.18, linewidth=0)
 
 
-def _plain_numbers(axis: Axis) -> None:
+def plain_numbers(axis: Axis) -> None:
     """``0.01`` instead of a power of ten, which would need the mathematical text that is switched off."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _colour(number: int) -> str:
+def colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]

@@ -8,12 +8,12 @@ from html import escape
 from statistics import fmean
 
 from neuronal.data.dataset import Dataset
-from neuronal.experiments.compare import METRICS, Comparison, Estimate
+from neuronal.experiments.compare import METRICS, Comparison, Estimate, by_family
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Study
 from neuronal.nn.families import FAMILIES
 from neuronal.report.figures import Drawing, contrast_curves, training_curves, zero_image_bars
-from neuronal.report.words import findings, percent
+from neuronal.report.words import counted, findings, percent
 from neuronal.train.timing import StepTime
 
 _STYLE = """
@@ -48,16 +48,14 @@ def page(
 ) -> str:
     """The report on a study as HTML; ``costs`` are step times by neuron."""
     recipe = study.recipe
-    sound: dict[str, list[Record]] = {}
-    for record in records:
-        if record.failure is None:
-            sound.setdefault(record.recipe.family, []).append(record)
+    sound = by_family(record for record in records if record.failure is None)
     title = f"{recipe.name}: {', '.join(study.families)}"
     split = f"{len(data.train):,} training and {len(data.test):,} test images, {len(data.classes)} classes"
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">Model <b>{escape(recipe.model)}</b> on <b>{escape(data.name)}</b> ({split}), '
-        f"{recipe.epochs} epochs, {len(recipe.seeds)} seeds. Everything but the neuron is the same.</p>",
+        f"{counted(recipe.epochs, 'epoch')}, {counted(len(recipe.seeds), 'seed')}, {100 * recipe.holdout:g}% of the "
+        "training images kept apart to follow accuracy. Everything but the neuron is the same.</p>",
         _list(findings(comparison, records, costs, data.classes)),
         "<h2>Summary</h2>",
         _summary(comparison, costs),
@@ -181,8 +179,9 @@ def _cells(records: Sequence[Record]) -> str:
             result: str = _Markup(f'<td class="failed">{escape(record.failure.reason)}</td>')
         else:
             result = f"{100 * record.metrics['accuracy']:.2f}%"
-        rows.append([record.recipe.family, str(record.seed), result, f"{record.seconds:.1f} s", record.finished])
-    return _table(["neuron", "seed", "test accuracy", "time", "finished (UTC)"], rows)
+        rows.append([record.recipe.family, str(record.seed), result, f"{record.seconds:.1f} s"])
+        rows[-1] += [f"{1000 * record.step_seconds:.2f} ms", record.finished]
+    return _table(["neuron", "seed", "test accuracy", "time", "per step", "finished (UTC)"], rows)
 
 
 def _environments(records: Sequence[Record]) -> str:

@@ -26,6 +26,7 @@ class Bars(Watch):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self.num_ended = 0
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -60,6 +61,7 @@ class Bars(Watch):
         self._progress.update(self._epochs, completed=epoch.number)
 
     def cell_ended(self, record: Record, *, reused: bool) -> None:
+        self.num_ended += 1
         self._progress.advance(self._cells)
         name = f"{record.recipe.family} seed {record.seed}"
         if record.failure:
@@ -70,7 +72,7 @@ class Bars(Watch):
         self._console.print(f"  {escape(name)}: {outcome} ({how})", highlight=False)
 
     def set_aside(self, file: Path, reason: str) -> None:
-        text = f"  damaged record, training that cell again: {reason}; the file is kept as {file}"
+        text = f"  damaged record, that cell counts as not trained: {reason}; the file is kept as {file}"
         self._console.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
 
 

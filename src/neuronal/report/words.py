@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from neuronal.experiments.compare import Comparison, Estimate, difference
+from neuronal.experiments.compare import Comparison, Difference, Estimate, by_family
 from neuronal.experiments.record import Record
 from neuronal.train.timing import StepTime
 
@@ -20,51 +20,63 @@ def findings(
     comparison: Comparison, records: Sequence[Record], costs: Mapping[str, StepTime], classes: Sequence[str]
 ) -> list[str]:
     """The best neuron and the trade-offs, one sentence or two per subject, most important first."""
-    sound = [record for record in records if record.failure is None]
-    by_family: dict[str, list[Record]] = {}
-    for record in sound:
-        by_family.setdefault(record.recipe.family, []).append(record)
-    found = [*_failures(comparison), *_accuracy(comparison, by_family)]
-    if sound and all("contrast" in record.probes for record in sound):
-        found += _contrast(by_family)
-    if sound and all("zero_image" in record.probes for record in sound):
-        found += _zero_image(by_family, classes)
-    return found + _dead(comparison) + _cost(comparison, costs)
+    sound = by_family(record for record in records if record.failure is None)
+    probed = [set(record.probes) for group in sound.values() for record in group]
+    everywhere = set.intersection(*probed) if probed else set()
+    return [
+        *_failures(comparison),
+        *_accuracy(comparison),
+        *(_contrast(sound) if "contrast" in everywhere else []),
+        *(_zero_image(sound, classes) if "zero_image" in everywhere else []),
+        *_dead(comparison),
+        *_cost(comparison, costs),
+    ]
+
+
+def counted(count: int, what: str) -> str:
+    """``1 seed``, ``3 seeds``."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _failures(comparison: Comparison) -> list[str]:
     return [
-        f"{row.family} failed with seed {seed}: {reason}. Its mean is over the remaining seeds."
+        f"{row.family} failed with seed {seed}: {reason}."
+        + (" Its mean is over the remaining seeds." if row.estimates else "")
         for row in comparison.rows
         for seed, reason in row.failed.items()
     ]
 
 
-def _accuracy(comparison: Comparison, by_family: Mapping[str, Sequence[Record]]) -> list[str]:
+def _accuracy(comparison: Comparison) -> list[str]:
     best = comparison.best("accuracy")
     if best is None:
         return ["No cell finished, so there is nothing to compare."]
     mine = best.estimates["accuracy"]
-    seeds = f"{mine.num_seeds} seed" + ("s" if mine.num_seeds > 1 else "")
-    found = [f"Highest mean test accuracy: {best.family}, {percent(mine)}% ({seeds})."]
-    for row in comparison.rows:
-        if row is best or "accuracy" not in row.estimates:
-            continue
-        values = ({r.seed: r.metrics["accuracy"] for r in by_family[name]} for name in (row.family, best.family))
-        gap = difference(*values)
-        behind = f"{row.family} is {-100 * gap.mean:.1f} points behind"
-        if gap.low is None or gap.high is None:
-            found.append(f"{behind}; one seed cannot tell whether that is chance.")
-        else:
-            interval = f"95% interval of the difference {100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
-            verdict = "a difference is shown" if gap.is_shown else "no difference is shown with these seeds"
-            found.append(f"{behind} ({interval}): {verdict}.")
+    found = [f"Highest mean test accuracy: {best.family}, {percent(mine)}% ({counted(mine.num_seeds, 'seed')})."]
+    gaps = {
+        row.family: row.against_baseline["accuracy"] for row in comparison.rows if "accuracy" in row.against_baseline
+    }
+    if gaps:
+        texts = ", ".join(f"{name} {_points(gap)}" for name, gap in gaps.items())
+        shown = [name for name, gap in gaps.items() if gap.is_shown]
+        verdict = (
+            f"a difference is shown for {', '.join(shown)}" if shown else "no difference is shown with these seeds"
+        )
+        intervals = "95% intervals that hold for all together"
+        found.append(f"Points against {comparison.baseline}, seed by seed ({intervals}): {texts}: {verdict}.")
     return found
 
 
-def _contrast(by_family: Mapping[str, Sequence[Record]]) -> list[str]:
-    flat, falling = [], []
-    for family, records in by_family.items():
+def _points(gap: Difference) -> str:
+    interval = (
+        "no interval" if gap.low is None or gap.high is None else f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
+    )
+    return f"{100 * gap.mean:+.1f} ({interval})"
+
+
+def _contrast(sound: Mapping[str, Sequence[Record]]) -> list[str]:
+    flat, changing = [], []
+    for family, records in sound.items():
         multipliers = records[0].probes["contrast"]["multipliers"]
         curves = [record.probes["contrast"]["accuracy"] for record in records]
         means = [100 * fmean(values) for values in zip(*curves, strict=True)]
@@ -72,17 +84,17 @@ def _contrast(by_family: Mapping[str, Sequence[Record]]) -> list[str]:
         if all(value == curve[0] for curve in curves for value in curve):
             flat.append(f"{family} ({means[0]:.1f}%)")
         else:
-            falling.append(f"{family} {means[0]:.1f}% to {means[lowest]:.1f}% at {multipliers[lowest]:g}")
+            changing.append(f"{family} {means[0]:.1f}%, lowest {means[lowest]:.1f}% at {multipliers[lowest]:g}")
     found = [f"The same accuracy at every contrast, for every seed: {', '.join(flat)}."] if flat else []
-    if falling:
-        found.append(f"Accuracy falls when the contrast is turned down (mean, full to lowest): {'; '.join(falling)}.")
+    if changing:
+        found.append(f"Accuracy changes with contrast (mean at {multipliers[0]:g}, and lowest): {'; '.join(changing)}.")
     return found
 
 
-def _zero_image(by_family: Mapping[str, Sequence[Record]], classes: Sequence[str]) -> list[str]:
+def _zero_image(sound: Mapping[str, Sequence[Record]], classes: Sequence[str]) -> list[str]:
     uniform = 1 / len(classes)
     even, believing = [], []
-    for family, records in by_family.items():
+    for family, records in sound.items():
         everything = [(record.probes["zero_image"]["probabilities"], record.seed) for record in records]
         if all(abs(p - uniform) < 1e-6 for probabilities, _ in everything for p in probabilities):
             even.append(family)

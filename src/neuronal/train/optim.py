@@ -36,9 +36,9 @@ class Plan:
     schedule: str = "constant"
 
     def __post_init__(self) -> None:
-        for name, smallest in (("epochs", 1), ("batch_size", 1)):
-            if getattr(self, name) < smallest:
-                raise ValueError(f"{name} needs to be at least {smallest}, got {getattr(self, name)}.")
+        for name in ("epochs", "batch_size"):
+            if not 1 <= getattr(self, name) < 2**31:
+                raise ValueError(f"{name} needs to be at least 1, and below 2^31, got {getattr(self, name)}.")
         if not (isfinite(self.lr) and self.lr > 0):
             raise ValueError(f"lr needs to be a positive number, got {self.lr}.")
         if not 0 <= self.momentum < 1:

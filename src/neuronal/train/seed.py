@@ -1,4 +1,4 @@
-"""One seed for everything random, and the caller's random state left as it was."""
+"""One seed for all that torch draws, and the caller's random state left as it was."""
 
 from __future__ import annotations
 

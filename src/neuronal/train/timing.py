@@ -1,8 +1,8 @@
-"""What a training step costs, several networks side by side."""
+"""What things cost, measured side by side: a ratio in one run means something, a time alone does not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median, quantiles
 from time import perf_counter
@@ -16,7 +16,7 @@ from neuronal.data.dataset import Split
 
 @dataclass(frozen=True)
 class StepTime:
-    """Median seconds of a step, and its ratio to the baseline's step of the same round (median, quartiles)."""
+    """Median seconds of an action, and its ratio to the baseline's of the same round (median, quartiles)."""
 
     seconds: float
     ratio: float
@@ -24,38 +24,48 @@ class StepTime:
     ratio_high: float
 
 
-def step_times(
-    models: Mapping[str, nn.Module], baseline: str, batch: Split, *, rounds: int = 40, warmup: int = 5
+def side_by_side(
+    actions: Mapping[str, Callable[[], None]], baseline: str, *, rounds: int, warmup: int, cuda: bool = False
 ) -> dict[str, StepTime]:
-    """Times one SGD step of every model in every round, so that a busy moment of the machine hits all alike.
+    """Times every action in every round, so that a busy moment of the machine hits all alike.
 
-    The models are trained a little by it: hand in ones that are not needed afterwards. Each round starts with
-    another model, because the first after a change of model finds its weights out of the cache.
+    Each round starts with another action, because the first after a change finds its data out of the cache.
     """
-    if baseline not in models:
-        raise ValueError(f"the baseline needs to be one of the models {', '.join(models)}, got {baseline!r}.")
-    names = list(models)
-    optimisers = {name: torch.optim.SGD(model.parameters(), lr=1e-6) for name, model in models.items()}
+    if baseline not in actions:
+        raise ValueError(f"the baseline needs to be one of {', '.join(actions)}, got {baseline!r}.")
+    wait = torch.cuda.synchronize if cuda else lambda: None
+    names = list(actions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(warmup + rounds):
         first = number % len(names)
         for name in names[first:] + names[:first]:
-            elapsed = _step(models[name], optimisers[name], batch)
+            wait()
+            started = perf_counter()
+            actions[name]()
+            wait()
             if number >= warmup:
-                seconds[name].append(elapsed)
+                seconds[name].append(perf_counter() - started)
     return {name: _against(seconds[name], seconds[baseline]) for name in names}
 
 
-def _step(model: nn.Module, optimiser: torch.optim.Optimizer, batch: Split) -> float:
-    wait = torch.cuda.synchronize if batch.x.is_cuda else lambda: None
-    wait()
-    started = perf_counter()
-    loss = F.cross_entropy(model(batch.x), batch.y)
-    optimiser.zero_grad()
-    loss.backward()
-    optimiser.step()
-    wait()
-    return perf_counter() - started
+def step_times(
+    models: Mapping[str, nn.Module], baseline: str, batch: Split, *, rounds: int = 40, warmup: int = 5
+) -> dict[str, StepTime]:
+    """Times an SGD step of every model; they are trained a little by it, so hand in ones not needed afterwards."""
+
+    def step(model: nn.Module) -> Callable[[], None]:
+        optimiser = torch.optim.SGD(model.parameters(), lr=1e-6)
+
+        def once() -> None:
+            loss = F.cross_entropy(model(batch.x), batch.y)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+
+        return once
+
+    actions = {name: step(model) for name, model in models.items()}
+    return side_by_side(actions, baseline, rounds=rounds, warmup=warmup, cuda=batch.x.is_cuda)
 
 
 def _against(seconds: list[float], baseline: list[float]) -> StepTime:

@@ -1,0 +1,50 @@
+"""Tables and figures of what was timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from neuronal.bench.layers import Timed
+from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
+
+
+def layer_table(rows: Sequence[Timed], growth: Mapping[str, float]) -> Table:
+    """Ratios to the plain layer with their quartiles, beside what was set as the limit."""
+    title = f"3x3 convolutions, batch {rows[0].shape.batch}: forward + backward, against nn.Conv2d"
+    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for head in ("layer", "shape"):
+        drawn.add_column(head, no_wrap=True)
+    for head in ("ms", "ratio", "quartiles", "limit"):
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        time = row.time
+        over = row.limit is not None and round(time.ratio, 2) > row.limit
+        drawn.add_row(
+            row.layer,
+            str(row.shape),
+            f"{1000 * time.seconds:.1f}",
+            f"[red]{time.ratio:.3f}[/]" if over else f"{time.ratio:.3f}",
+            f"{time.ratio_low:.3f}–{time.ratio_high:.3f}",
+            "" if row.limit is None else f"{row.limit:.2f}",
+        )
+    powers = ", ".join(f"{name} {power:.2f}" for name, power in growth.items())
+    drawn.caption = f"time grows like width to the power of (between the two widest): {powers}"
+    drawn.caption_justify = "left"
+    return drawn
+
+
+def cost_against_width(rows: Sequence[Timed]) -> Drawing:
+    with blank("width") as sheet:
+        for number, name in enumerate({row.layer: None for row in rows}):
+            points = [(row.shape.width, 1000 * row.time.seconds) for row in rows if row.layer == name]
+            marker = MARKERS[number % len(MARKERS)]
+            sheet.axes.plot(*zip(*points, strict=True), color=colour(number), marker=marker, markersize=4, label=name)
+        sheet.axes.set(xscale="log", yscale="log", xlabel="channels in and out", ylabel="forward + backward (ms)")
+        sheet.axes.set_xticks(sorted({row.shape.width for row in rows}))
+        plain_numbers(sheet.axes.xaxis)
+        plain_numbers(sheet.axes.yaxis)
+        sheet.axes.legend()
+    return Drawing(sheet.svg, "Cost against width", "Time of forward and backward over the number of channels.")

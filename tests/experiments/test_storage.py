@@ -1,0 +1,96 @@
+import json
+import os
+import stat
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed, write_whole
+
+VALUES = {"a": [1, 2.5, "text é"], "b": {"c": None, "accuracy": 0.123456789}}
+
+
+def test_values_come_back(tmp_path):
+    write_sealed(tmp_path / "a", VALUES)
+    assert read_sealed(tmp_path / "a") == VALUES
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(position=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_any_changed_byte_is_noticed_or_means_nothing(tmp_path, position, byte):
+    path = tmp_path / "a"
+    write_sealed(path, VALUES)
+    data = bytearray(path.read_bytes())
+    data[position % len(data)] = byte
+    path.write_bytes(data)
+    with suppress(Damaged):
+        assert read_sealed(path) == VALUES
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"values": 1}', '{"sha256": 1, "values": 2}', "\0\0"])
+def test_anything_else_is_damaged(tmp_path, text):
+    (tmp_path / "a").write_text(text)
+    with pytest.raises(Damaged, match=r"not JSON|no checksum|checksum does not fit"):
+        read_sealed(tmp_path / "a")
+
+
+def test_truncated_files_are_damaged(tmp_path):
+    write_sealed(tmp_path / "a", VALUES)
+    whole = (tmp_path / "a").read_bytes()
+    for length in range(0, len(whole) - 2, 7):
+        (tmp_path / "a").write_bytes(whole[:length])
+        with pytest.raises(Damaged):
+            read_sealed(tmp_path / "a")
+
+
+def test_not_a_number_is_never_written(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_sealed(tmp_path / "a", {"x": float("nan")})
+    assert not list(tmp_path.iterdir())
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_whole(path, "old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for step in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, step, full)
+            with pytest.raises(OSError, match="No space"):
+                write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    write_whole(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_a_written_file_has_the_usual_permissions(tmp_path):
+    (tmp_path / "usual").write_text("")
+    write_whole(tmp_path / "ours", "")
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "ours")}
+    assert len(modes) == 1
+
+
+def test_setting_aside_loses_nothing(tmp_path):
+    for number in (1, 2):
+        (tmp_path / "a.json").write_text(str(number))
+        assert set_aside(tmp_path / "a.json") == tmp_path / f"a.damaged{number}"
+    assert (tmp_path / "a.damaged1").read_text() == "1"
+
+
+def test_make_writable_makes_folders_and_leaves_nothing_in_them(tmp_path):
+    make_writable(tmp_path / "a" / "b")
+    assert not list((tmp_path / "a" / "b").iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
+        make_writable(tmp_path / "file" / "c")
+
+
+def test_the_file_can_be_read_by_people(tmp_path):
+    write_sealed(tmp_path / "a", VALUES)
+    assert json.loads((tmp_path / "a").read_text())["values"] == VALUES
