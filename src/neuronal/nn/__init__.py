@@ -3,6 +3,12 @@
 from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
 from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasBottleneck, FarkasResidual
 from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.implicit_bias import (
+    ImplicitBiasConv1d,
+    ImplicitBiasConv2d,
+    ImplicitBiasConv3d,
+    ImplicitBiasLinear,
+)
 from neuronal.nn.norm import InputMeanNorm, MeanOnlyBatchNorm
 from neuronal.nn.residual import (
     Multiplier,
@@ -27,6 +33,10 @@ __all__ = [
     "GeometricConv2d",
     "GeometricConv3d",
     "GeometricLinear",
+    "ImplicitBiasConv1d",
+    "ImplicitBiasConv2d",
+    "ImplicitBiasConv3d",
+    "ImplicitBiasLinear",
     "InputMeanNorm",
     "MeanOnlyBatchNorm",
     "Multiplier",

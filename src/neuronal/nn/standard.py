@@ -91,14 +91,6 @@ class StandIn(nn.Module):
         raise NotImplementedError
 
     @property
-    def weight(self) -> Tensor:
-        raise NotImplementedError
-
-    @property
-    def bias(self) -> Tensor | None:
-        raise NotImplementedError
-
-    @property
     def num_units(self) -> int:
         """Outputs of the plain layer: features or channels."""
         return self._weight_shape[0]

@@ -1,0 +1,252 @@
+"""Implicit-bias neurons: each unit's bias depends on its neighbours, through a fixed point."""
+
+from __future__ import annotations
+
+import warnings
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+from neuronal.ops.dense_field import TANH, Sigmoid, check_weights, solve_dense
+from neuronal.ops.mean_field import Solution, check_unique, coupling_mean, solve
+
+# Learnt couplings stay below this share of 1/slope, where solutions are unique with room to spare.
+_SHARE = 0.9
+
+
+class _ImplicitBias(StandIn):
+    """What the four layers share; see :class:`ImplicitBiasLinear`."""
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    raw_coupling: Tensor
+    coupling_weights: Tensor | None
+    log_slope: Tensor
+
+    def _setup(
+        self,
+        bias: bool,
+        device: Device,
+        dtype: Dtype,
+        *,
+        coupling: float = -0.5,
+        slope: float = 10.0,
+        learn_coupling: bool = True,
+        learn_slope: bool = False,
+        per_channel: bool = False,
+        steps: int | None = None,
+        tolerance: float = 1e-4,
+        sigma: Sigmoid = TANH,
+        coupling_groups: int = 1,
+        coupling_weights: Tensor | None = None,
+    ) -> None:
+        check_unique(torch.tensor([float(coupling)]), torch.tensor([float(slope)]))
+        if learn_coupling and coupling * slope >= _SHARE:
+            raise ValueError(
+                f"a learnt coupling needs to start below {_SHARE} / slope = {_SHARE / slope:g}, got {coupling:g}. "
+                "Use learn_coupling=False to fix it there."
+            )
+        if steps is not None and steps < 1:
+            raise ValueError(f"steps needs to be None (solve) or at least 1, got {steps}.")
+        if not tolerance > 0:
+            raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
+        if coupling_groups < 1 or self.num_units % coupling_groups:
+            raise ValueError(f"coupling_groups needs to divide the {self.num_units} units, got {coupling_groups}.")
+        if coupling_groups > 1 and self._plain is not nn.Linear:
+            raise ValueError("coupling_groups is for linear layers; in a convolution the channels are the groups.")
+        if coupling_weights is not None:
+            if self._plain is not nn.Linear:
+                raise ValueError("coupling_weights are for linear layers; a convolution couples all positions alike.")
+            coupling_weights = check_weights(coupling_weights, self.num_units // coupling_groups).to(device, dtype)
+        if steps is not None and (sigma is not TANH or coupling_weights is not None):
+            raise ValueError("steps goes with tanh and equal weights only. Leave it out to solve.")
+        self.sigma = sigma
+        self.register_buffer("coupling_weights", coupling_weights)
+        self.initial_coupling, self.initial_slope = float(coupling), float(slope)
+        self.steps, self.tolerance, self.coupling_groups = steps, tolerance, coupling_groups
+        kind: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = nn.Parameter(torch.empty(self._weight_shape, **kind))
+        self.register_parameter("bias", nn.Parameter(torch.empty(self.num_units, **kind)) if bias else None)
+        count = (self.coupling_groups if self._plain is nn.Linear else self.num_units) if per_channel else 1
+        for name, learnt, size in (("raw_coupling", learn_coupling, count), ("log_slope", learn_slope, 1)):
+            values = torch.empty(size, **kind)
+            if learnt:
+                self.register_parameter(name, nn.Parameter(values))
+            else:
+                self.register_buffer(name, values)
+        self.num_unconverged = 0
+        self._warned = False
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Weights and biases as in ``nn.Linear``; coupling and slope as given to the constructor."""
+        nn.init.kaiming_uniform_(self.weight, a=sqrt(5))
+        if self.bias is not None:
+            bound = 1 / sqrt(self.fan_in)
+            nn.init.uniform_(self.bias, -bound, bound)
+        self._reset_coupling()
+
+    def _reset_coupling(self) -> None:
+        self.log_slope.fill_(self.initial_slope).log_()
+        # The inverse of what `coupling` does to a positive value.
+        top = _SHARE / self.initial_slope
+        raw = self.initial_coupling
+        self._fixed = not isinstance(self.raw_coupling, nn.Parameter)
+        if raw > 0 and not self._fixed:
+            raw = top * torch.atanh(torch.tensor(raw / top, dtype=torch.float64)).item()
+        self.raw_coupling.fill_(raw)
+
+    def _take(self, plain: Plain) -> None:
+        self._reset_coupling()
+        self.weight.copy_(plain.weight)
+        if self.bias is not None and plain.bias is not None:
+            self.bias.copy_(plain.bias)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
+        """A checkpoint of the plain layer loads: coupling and slope keep their values."""
+        for name in ("raw_coupling", "log_slope"):
+            state_dict.setdefault(prefix + name, getattr(self, name).detach())
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    @property
+    def slope(self) -> Tensor:
+        """p, always above 0."""
+        return self.log_slope.exp()
+
+    @property
+    def coupling(self) -> Tensor:
+        """The coupling; a learnt one cannot leave the region where solutions are unique."""
+        if self._fixed:
+            return self.raw_coupling
+        top = _SHARE / self.slope
+        raw = self.raw_coupling
+        return torch.where(raw > 0, top * torch.tanh(raw / top), raw)
+
+    def solve(self, x: Tensor) -> Solution:
+        """The solution for input ``x`` with residual, steps and convergence of every row (sample and channel)."""
+        a = self._map(x, self.weight, self.bias)
+        return self._solve_rows(*self._rows(a))
+
+    def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
+        if self.sigma is TANH and self.coupling_weights is None:
+            return solve(rows, coupling, slope, tolerance=self.tolerance)
+        given = {"sigma": self.sigma, "weights": self.coupling_weights, "tolerance": self.tolerance}
+        return solve_dense(rows, coupling, slope, **given)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self._map(x, self.weight, self.bias)
+        rows, coupling, slope = self._rows(a)
+        if self.steps is not None:
+            z = rows
+            for _ in range(self.steps):
+                z = rows - coupling.unsqueeze(1) * coupling_mean(z, slope)
+        else:
+            solution = self._solve_rows(rows, coupling, slope)
+            z = solution.value
+            if _can_be_read(solution.converged):
+                self._watch(solution)
+        return _laid_out_like(a, z.reshape(a.shape).to(a.dtype))
+
+    def _rows(self, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The groups of coupled units as rows, in at least float32, with the coupling and slope of every row."""
+        if self._plain is nn.Linear:
+            rows, channels = a.reshape(-1, self.num_units // self.coupling_groups), self.coupling_groups
+        else:
+            positions = len(self._weight_shape) - 2
+            rows, channels = a.flatten(-positions).reshape(-1, a.shape[-positions:].numel()), self.num_units
+        rows = rows.to(torch.promote_types(a.dtype, torch.float32))
+        coupling = self.coupling.to(rows.dtype).expand(channels).repeat(len(rows) // channels)
+        return rows, coupling, self.slope.to(rows.dtype).expand(len(rows))
+
+    def _watch(self, solution: Solution) -> None:
+        missed = int((~solution.converged).sum())
+        if not missed:
+            return
+        self.num_unconverged += missed
+        if not self._warned:
+            self._warned = True
+            worst = solution.residual.nan_to_num(nan=torch.inf).max().item()
+            warnings.warn(
+                f"{type(self).__name__}: {missed} of {len(solution.converged)} solves did not reach tolerance "
+                f"{self.tolerance:g} (residual {worst:.1e} after {int(solution.steps.max())} steps). "
+                "Said once; num_unconverged goes on counting.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def to_standard(self) -> Plain:
+        """The plain layer with the same weights: this one with coupling 0, which is not the same function otherwise."""
+        return self._plain_with(self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        solved = f"tolerance={self.tolerance:g}" if self.steps is None else f"steps={self.steps}"
+        return f"{super().extra_repr()}, coupling={self.initial_coupling:g}, slope={self.initial_slope:g}, {solved}"
+
+
+def _can_be_read(flags: Tensor) -> bool:
+    """Whether values can be looked at: not while compiling, on the meta device, or inside torch.func's transforms."""
+    return not (torch.compiler.is_compiling() or flags.is_meta or torch._C._are_functorch_transforms_active())
+
+
+def _laid_out_like(a: Tensor, z: Tensor) -> Tensor:
+    """z with the channels where they are in a: first, or last in memory."""
+    for dims, layout in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if a.dim() == dims and a.is_contiguous(memory_format=layout) and not a.is_contiguous():
+            return z.contiguous(memory_format=layout)
+    return z
+
+
+class ImplicitBiasLinear(_ImplicitBias, LinearShape):
+    r"""Units whose bias depends on the other units of the layer.
+
+    .. math:: z_i = a_i - \lambda\, \frac1N \sum_k \tanh(p\,(z_k - z_i)), \qquad a = W x + b
+
+    The output :math:`z` is the solution, found to ``tolerance`` and differentiated exactly (implicitly). Negative
+    :math:`\lambda` draws the units together, positive pushes them apart, 0 is the plain layer.
+
+    Args:
+        in_features: Size of :math:`x`.
+        out_features: Number of units :math:`N`.
+        bias: Whether :math:`a` has a bias of its own.
+        coupling: :math:`\lambda`, below 1 / slope.
+        slope: :math:`p`.
+        learn_coupling: Makes the coupling a parameter that cannot leave the region of unique solutions.
+        learn_slope: Makes the slope a parameter.
+        per_channel: One coupling per channel (per group of a linear layer) instead of one per layer.
+        steps: ``None`` solves; ``k`` does k plain iterations from :math:`a` (1 is the paper's Lite form).
+        tolerance: Bound on the residual, relative to max(1, max|a|). Settable.
+        sigma: Another odd sigmoid in the place of tanh, such as ``CLIP``; costs O(N^2).
+        coupling_groups: Number of equal groups the units of a linear layer are coupled in.
+        coupling_weights: A symmetric matrix of non-negative weights for the units of a linear layer (of a group), rows
+            summing to at most 1, in the place of 1/N; costs O(N^2).
+
+    Shape:
+        ``(..., in_features)`` to ``(..., out_features)``.
+
+    Law:
+        mean(z) = mean(a); the order of the units is kept; for :math:`\lambda \le 0` distances do not grow; a sample does
+        not depend on its batch (tests/laws/test_mean_field.py).
+
+    Reference:
+        Mohedano, Bertalmío and others, Updating the standard neuron model in artificial neural networks.
+
+    Departs:
+        Sums are means at any input size; the published code divides by the size it was built for. Solved by Newton's
+        method with the error of the fast sums in the residual; the published solvers stop silently before convergence
+        and depend on the other images of a batch.
+    """
+
+
+class ImplicitBiasConv1d(_ImplicitBias, Conv1dShape):
+    """``nn.Conv1d`` with the units of :class:`ImplicitBiasLinear`, coupled over all positions of a channel of a sample."""
+
+
+class ImplicitBiasConv2d(_ImplicitBias, Conv2dShape):
+    """``nn.Conv2d`` with the units of :class:`ImplicitBiasLinear`, coupled over all positions of a channel of a sample."""
+
+
+class ImplicitBiasConv3d(_ImplicitBias, Conv3dShape):
+    """``nn.Conv3d`` with the units of :class:`ImplicitBiasLinear`, coupled over all positions of a channel of a sample."""

@@ -1,0 +1,178 @@
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal.nn import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
+from neuronal.ops.dense_field import CLIP
+
+KINDS = [
+    (ImplicitBiasLinear, nn.Linear(6, 9), (4, 6)),
+    (ImplicitBiasConv1d, nn.Conv1d(3, 5, 3, padding=1), (2, 3, 12)),
+    (ImplicitBiasConv2d, nn.Conv2d(3, 5, 3, stride=2, padding=1), (2, 3, 9, 8)),
+    (ImplicitBiasConv3d, nn.Conv3d(2, 3, 3), (2, 2, 5, 6, 5)),
+]
+
+
+def coupled(z, coupling, slope):
+    """The right side of the equation, units of the last dimension coupled with each other."""
+    return coupling * (slope * (z.unsqueeze(-2) - z.unsqueeze(-1))).tanh().mean(-1)
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+@pytest.mark.parametrize("coupling", [-0.5, 0.05])
+def test_the_output_solves_the_equation_over_the_right_units(kind, plain, shape, coupling):
+    """Linear: all units of a sample. Convolutions: all positions of one channel of one sample."""
+    plain = plain.double()
+    layer = kind.from_standard(plain, coupling=coupling, tolerance=1e-10)
+    x = torch.randn(shape, dtype=torch.float64)
+    a, z = plain(x), layer(x)
+    if len(shape) > 2:
+        a, z = a.flatten(2), z.flatten(2)
+    torch.testing.assert_close(z, a - coupled(z, coupling, 10.0), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+def test_coupling_zero_is_the_plain_layer_to_the_last_bit(kind, plain, shape):
+    plain = plain.float()
+    x = torch.randn(shape)
+    for learnt in (True, False):
+        layer = kind.from_standard(plain, coupling=0.0, learn_coupling=learnt)
+        assert torch.equal(layer(x), plain(x))
+        assert torch.equal(layer.to_standard()(x), plain(x))
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+def test_checkpoints_of_the_plain_layer_load(kind, plain, shape):
+    plain = plain.float()
+    layer = kind.from_standard(plain, coupling=-0.3)
+    nn.init.zeros_(layer.weight)
+    layer.load_state_dict(plain.state_dict())
+    assert torch.equal(layer.weight, plain.weight)
+    assert layer.coupling.item() == pytest.approx(-0.3)
+    again = kind.from_standard(plain, coupling=-0.7)
+    again.load_state_dict(layer.state_dict())
+    assert again.coupling.item() == pytest.approx(-0.3)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_steps_are_plain_iterations_from_the_plain_output(steps):
+    layer = ImplicitBiasConv2d(2, 3, 3, steps=steps, coupling=-0.2, dtype=torch.float64)
+    x = torch.randn(2, 2, 6, 6, dtype=torch.float64)
+    a = layer.to_standard()(x).flatten(2)
+    z = a
+    for _ in range(steps):
+        z = a - coupled(z, -0.2, 10.0)
+    torch.testing.assert_close(layer(x).flatten(2), z, rtol=0, atol=1e-10)
+
+
+def test_a_sample_does_not_depend_on_its_batch():
+    layer = ImplicitBiasConv2d(3, 4, 5, padding="same")
+    x = torch.randn(6, 3, 12, 12)
+    x[0] *= 50
+    torch.testing.assert_close(layer(x)[3:4], layer(x[3:4]), rtol=0, atol=1e-3)
+    layer.tolerance = 2e-5
+    torch.testing.assert_close(layer(x)[3:4], layer(x[3:4]), rtol=0, atol=2e-4)
+
+
+def test_solve_shows_how_it_went():
+    layer = ImplicitBiasConv2d(3, 4, 5, padding="same")
+    x = torch.randn(2, 3, 12, 12)
+    solution = layer.solve(x)
+    assert solution.value.shape == (8, 144)
+    assert solution.converged.all()
+    assert (solution.residual <= layer.tolerance).all()
+    torch.testing.assert_close(solution.value.view(2, 4, 12, 12), layer(x))
+
+
+def test_a_solve_that_does_not_converge_warns_once_and_is_counted():
+    layer = ImplicitBiasLinear(3, 20, coupling=-2.0)
+    layer.tolerance = 1e-20
+    x = torch.randn(5, 3)
+    with pytest.warns(
+        RuntimeWarning, match=r"ImplicitBiasLinear: 5 of 5 solves did not reach tolerance 1e-20 \(residual"
+    ):
+        layer(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layer(x)
+    assert layer.num_unconverged == 10
+
+
+def test_learnt_couplings_cannot_leave_the_region_of_unique_solutions():
+    layer = ImplicitBiasLinear(3, 6, coupling=0.05, learn_slope=True)
+    assert layer.coupling.item() == pytest.approx(0.05)
+    for raw in (-3.0, 0.0, 0.1, 100.0):
+        for log_slope in (-3.0, 0.0, 5.0):
+            nn.init.constant_(layer.raw_coupling, raw)
+            nn.init.constant_(layer.log_slope, log_slope)
+            assert (layer.coupling * layer.slope).item() <= 0.9 * (1 + 1e-6)
+            assert layer(torch.randn(2, 3)).isfinite().all()
+
+
+def test_one_coupling_per_channel():
+    layer = ImplicitBiasConv2d(2, 3, 3, per_channel=True, dtype=torch.float64, tolerance=1e-10)
+    with torch.no_grad():
+        layer.raw_coupling.copy_(torch.tensor([0.0, -0.5, 0.05]))
+    x = torch.randn(2, 2, 6, 6, dtype=torch.float64)
+    a, z = layer.to_standard()(x).flatten(2), layer(x).flatten(2)
+    for channel, coupling in enumerate(layer.coupling.tolist()):
+        own = z[:, channel]
+        torch.testing.assert_close(own, a[:, channel] - coupled(own, coupling, 10.0), rtol=0, atol=1e-9)
+    z.square().sum().backward()
+    assert layer.raw_coupling.grad.shape == (3,)
+
+
+def test_groups_of_a_linear_layer_are_coupled_apart():
+    layer = ImplicitBiasLinear(4, 6, coupling_groups=2, dtype=torch.float64, tolerance=1e-10)
+    x = torch.randn(3, 4, dtype=torch.float64)
+    a, z = layer.to_standard()(x), layer(x)
+    for part in (slice(0, 3), slice(3, 6)):
+        torch.testing.assert_close(z[:, part], a[:, part] - coupled(z[:, part], -0.5, 10.0), rtol=0, atol=1e-9)
+
+
+def test_another_sigmoid_and_given_weights():
+    x = torch.randn(3, 4, dtype=torch.float64)
+    clipped = ImplicitBiasLinear(4, 6, sigma=CLIP, dtype=torch.float64, tolerance=1e-10)
+    z = clipped(x)
+    pull = (10 * (z.unsqueeze(1) - z.unsqueeze(2))).clamp(-1, 1).mean(2)
+    torch.testing.assert_close(z, clipped.to_standard()(x) + 0.5 * pull, rtol=0, atol=1e-9)
+    ring = (torch.eye(6).roll(1, 0) + torch.eye(6).roll(-1, 0)) / 2
+    layer = ImplicitBiasLinear(4, 6, coupling_weights=ring, dtype=torch.float64, tolerance=1e-10)
+    z = layer(x)
+    pull = (ring.double() * (10 * (z.unsqueeze(1) - z.unsqueeze(2))).tanh()).sum(2)
+    torch.testing.assert_close(z, layer.to_standard()(x) + 0.5 * pull, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ImplicitBiasLinear(3, 4, coupling=0.2), r"coupling \* slope needs to be below 1"),
+        (
+            lambda: ImplicitBiasLinear(3, 4, coupling=0.095),
+            r"a learnt coupling needs to start below 0\.9 / slope = 0\.09",
+        ),
+        (lambda: ImplicitBiasLinear(3, 4, slope=0.0), "slope needs to be above 0"),
+        (lambda: ImplicitBiasLinear(3, 4, steps=0), r"steps needs to be None \(solve\) or at least 1, got 0"),
+        (lambda: ImplicitBiasLinear(3, 4, tolerance=0.0), "tolerance needs to be above 0"),
+        (lambda: ImplicitBiasLinear(3, 4, coupling_groups=3), "coupling_groups needs to divide the 4 units, got 3"),
+        (lambda: ImplicitBiasConv1d(3, 4, 3, coupling_groups=2), "coupling_groups is for linear layers"),
+        (lambda: ImplicitBiasConv1d(3, 4, 3, coupling_weights=torch.eye(4)), "coupling_weights are for linear layers"),
+        (lambda: ImplicitBiasLinear(3, 2, coupling_weights=torch.ones(2, 2)), "a row that sums to 2"),
+        (lambda: ImplicitBiasLinear(3, 4, steps=1, sigma=CLIP), "steps goes with tanh and equal weights only"),
+    ],
+)
+def test_wrong_options_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_nan_stays_in_its_sample():
+    layer = ImplicitBiasConv2d(1, 2, 3)
+    x = torch.randn(3, 1, 6, 6)
+    x[1, 0, 2, 2] = torch.nan
+    with pytest.warns(RuntimeWarning, match="did not reach tolerance"):
+        z = layer(x)
+    assert z[1].isnan().all()
+    assert z[[0, 2]].isfinite().all()

@@ -1,0 +1,242 @@
+import pytest
+import torch
+
+from neuronal.ops.dense_field import CLIP, TANH, solve_dense
+from neuronal.ops.grid import Field, Workspace, bound, precision_for
+from neuronal.ops.mean_field import coupling_mean, solve
+
+# The corners of what is promised: strong and weak coupling, both signs, flat and steep.
+CASES = [(-0.5, 10.0), (-2.0, 10.0), (-10.0, 50.0), (-10.0, 1.0), (0.05, 10.0), (0.018, 50.0), (0.9, 1.0), (-0.1, 3.0)]
+
+
+def violation(z, a, coupling, slope):
+    """The true equation in float64, pair by pair, relative to max(1, max|a|)."""
+    z, a = z.double(), a.double()
+    h = torch.stack([(slope * (row.unsqueeze(0) - row.unsqueeze(1))).tanh().mean(1) for row in z])
+    return (z - a + coupling * h).abs().amax(1) / a.abs().amax(1).clamp_min(1)
+
+
+def rows_of_all_kinds(n, dtype=torch.float64):
+    """Ordinary, wide, constant, with an outlier, narrow, two-valued, shifted."""
+    a = torch.randn(7, n, dtype=dtype)
+    a[1] *= 100
+    a[2] = 3.0
+    a[3, n // 2] = 1e4
+    a[4] *= 1e-3
+    a[5] = a[5].sign()
+    a[6] += 50
+    return a
+
+
+@pytest.mark.parametrize(("coupling", "slope"), CASES)
+@pytest.mark.parametrize("n", [1, 2, 7, 300])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float32, 1e-4), (torch.float32, 2e-5), (torch.float64, 1e-4), (torch.float64, 1e-10)],
+)
+def test_the_residual_is_a_bound_on_the_true_one_and_within_the_tolerance(coupling, slope, n, dtype, tolerance):
+    if tolerance == 2e-5 and -coupling * slope > 100:
+        # z itself, rounded to float32, violates the equation by |coupling| slope times its rounding: 500 * 6e-8.
+        tolerance = 1e-4
+    a = rows_of_all_kinds(n).to(dtype)
+    solution = solve(a, coupling, slope, tolerance=tolerance)
+    assert solution.converged.all()
+    assert (solution.residual <= tolerance).all()
+    # What the oracle itself rounds: 1e-14 of the largest values times the coupling.
+    assert (violation(solution.value, a, coupling, slope) <= solution.residual.double() + 1e-13).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("coupling", "slope"), CASES)
+def test_long_rows(coupling, slope):
+    a = rows_of_all_kinds(16_384).float()
+    solution = solve(a, coupling, slope)
+    assert solution.converged.all()
+    for row in range(len(a)):
+        z = solution.value[row].double()
+        h = torch.cat([(slope * (z.unsqueeze(0) - part.unsqueeze(1))).tanh().mean(1) for part in z.split(1024)])
+        left = (z - a[row].double() + coupling * h).abs().max() / a[row].abs().max().clamp_min(1)
+        assert left <= 1e-4
+
+
+@pytest.mark.parametrize(("coupling", "slope"), CASES)
+def test_against_the_dense_solve(coupling, slope):
+    a = rows_of_all_kinds(60)
+    fast, dense = solve(a, coupling, slope, tolerance=1e-11), solve_dense(a, coupling, slope, tolerance=1e-12)
+    assert dense.converged.all()
+    # A residual r moves the solution by at most r (contracting) or r / (1 - coupling slope).
+    most = 1e-11 / (1 - max(0, coupling * slope)) * a.abs().amax(1, keepdim=True).clamp_min(1)
+    assert ((fast.value - dense.value).abs() <= 2 * most).all()
+
+
+def dense_gradients(z, g, coupling, slope):
+    """The implicit function theorem written out in float64 at the solution z that was returned."""
+    z, g, n = z.detach().double(), g.double(), z.shape[1]
+    d = z.unsqueeze(1) - z.unsqueeze(2)
+    t = (slope * d).tanh()
+    K = slope * (1 - t.square()) / n
+    A = coupling * K + torch.diag_embed(1 - coupling * K.sum(2))
+    v = torch.linalg.solve(A.mT, g)
+    d_slope = -(v * coupling * (d * (1 - t.square())).mean(2)).sum()
+    return v, -(v * t.mean(2)).sum(), d_slope
+
+
+@pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-8), (torch.float32, 1e-4)])
+@pytest.mark.parametrize(("coupling", "slope"), [*CASES, (-2.0, 1.0), (-10.0, 10.0)])
+def test_gradients_against_a_dense_implicit_solve(coupling, slope, dtype, error):
+    a = torch.randn(5, 50, dtype=torch.float64)
+    a[1] *= 30
+    a[2, 3] = 1e3
+    a[3] *= 0.01
+    g = torch.randn(5, 50, dtype=torch.float64)
+    x = a.to(dtype).requires_grad_()
+    lam, p = (torch.tensor(v, dtype=dtype, requires_grad=True) for v in (coupling, slope))
+    z = solve(x, lam, p, tolerance=1e-12 if dtype == torch.float64 else 1e-4).value
+    found = torch.autograd.grad(z, (x, lam, p), g.to(dtype))
+    v, *rest = dense_gradients(z, g, lam.item(), p.item())
+    assert ((found[0].double() - v).norm(dim=1) <= error * v.norm(dim=1)).all()
+    for ours, theirs in zip(found[1:], rest, strict=True):
+        # A sum over rows and units of both signs: against the size of what is summed.
+        assert (ours.double() - theirs).abs() <= error * (theirs.abs() + v.abs().sum())
+
+
+@pytest.mark.parametrize(("coupling", "slope"), [(-0.5, 10.0), (-10.0, 10.0), (0.05, 10.0), (0.0, 10.0)])
+def test_gradients_by_differences(coupling, slope):
+    a = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
+    lam = torch.full((3,), coupling, dtype=torch.float64, requires_grad=True)
+    p = torch.full((3,), slope, dtype=torch.float64, requires_grad=True)
+
+    def f(a, lam, p):
+        return solve(a, lam, p, tolerance=1e-12).value
+
+    assert torch.autograd.gradcheck(f, (a, lam, p), atol=1e-5)
+
+
+@pytest.mark.parametrize("points", [4, 6, 8, 12])
+@pytest.mark.parametrize("spacing", [0.1, 0.3])
+def test_the_error_of_the_grid_is_within_its_bound(points, spacing):
+    """Two units at every offset to the grid and at every distance: the worst case is among them."""
+    from neuronal.ops.grid import Precision
+
+    offsets = torch.linspace(0, spacing, 37, dtype=torch.float64)
+    distances = torch.linspace(0.01, 6, 211, dtype=torch.float64)
+    first = offsets.repeat_interleave(len(distances))
+    x = torch.stack([torch.zeros_like(first), first, first + distances.repeat(len(offsets))], 1)
+    precision = Precision(points, spacing, bound(points) * spacing**points, torch.float64)
+    h = Field(x, precision, Workspace()).means()
+    exact = (x.unsqueeze(1) - x.unsqueeze(2)).tanh().mean(2)
+    assert (h - exact).abs().max() <= precision.error + 1e-14
+    assert (h - exact).abs().max() >= 0.01 * precision.error
+
+
+def test_precision_is_as_asked_or_as_good_as_the_dtype():
+    for allowed in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 1e-12):
+        assert precision_for(allowed, 80, torch.float64).error <= allowed * (1 + 1e-6) + 1e-15
+    assert precision_for(1e-12, 80, torch.float32).error < 1e-6
+    assert precision_for(1e-3, 1e7, torch.float32).dtype == torch.float64
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_sums_against_all_pairs(wide):
+    x = torch.randn(5, 200, dtype=torch.float64) * (3000 if wide else 10)
+    v = torch.randn(5, 200, dtype=torch.float64)
+    field = Field(x, precision_for(1e-11, float(x.max() - x.min()), torch.float64), Workspace())
+    differences = x.unsqueeze(1) - x.unsqueeze(2)
+    K = 1 / differences.cosh().square()
+    torch.testing.assert_close(field.means(), differences.tanh().mean(2), rtol=0, atol=2e-11)
+    torch.testing.assert_close(field.slopes(), K.mean(2), rtol=0, atol=1e-9)
+    torch.testing.assert_close(field.apply(v), (K * v.unsqueeze(1)).mean(2), rtol=0, atol=1e-9)
+
+
+def test_coupling_mean_and_its_gradient():
+    z = torch.randn(3, 9, dtype=torch.float64, requires_grad=True)
+    p = torch.tensor([1.0, 5.0, 20.0], dtype=torch.float64, requires_grad=True)
+    oracle = (p[:, None, None] * (z.unsqueeze(1) - z.unsqueeze(2))).tanh().mean(2)
+    torch.testing.assert_close(coupling_mean(z, p), oracle, rtol=0, atol=1e-11)
+    assert torch.autograd.gradcheck(coupling_mean, (z, p))
+
+
+def test_rows_with_nan_or_infinity_are_nan_and_the_others_are_not():
+    a = torch.randn(5, 40)
+    clean = solve(a, -0.5, 10.0)
+    a[1, 3], a[3, 0], a[4, 5] = torch.nan, torch.inf, -torch.inf
+    x = a.requires_grad_()
+    solution = solve(x, -0.5, 10.0)
+    assert solution.value[[1, 3, 4]].isnan().all()
+    assert solution.converged.tolist() == [True, False, True, False, False]
+    torch.testing.assert_close(solution.value[[0, 2]], clean.value[[0, 2]], rtol=0, atol=2e-4)
+    solution.value[[0, 2]].sum().backward()
+    assert x.grad[[0, 2]].isfinite().all()
+
+
+def test_empty_and_wrong_input():
+    assert solve(torch.empty(0, 5), -0.5, 10.0).value.shape == (0, 5)
+    x = torch.empty(0, 5, requires_grad=True)
+    solve(x, -0.5, 10.0).value.sum().backward()
+    with pytest.raises(ValueError, match=r"needs rows of units, a tensor of shape \(rows, N\), got shape \(3,\)"):
+        solve(torch.zeros(3), -0.5, 10.0)
+    with pytest.raises(
+        ValueError, match=r"coupling \* slope needs to be below 1 .*, got 0\.1 \* 10 = 1\. With slope 10"
+    ):
+        solve(torch.zeros(1, 3, dtype=torch.float64), 0.1, 10.0)
+    with pytest.raises(ValueError, match="slope needs to be above 0, got -1"):
+        solve(torch.zeros(1, 3), -0.1, -1.0)
+
+
+def test_out_of_steps_is_said():
+    solution = solve(torch.randn(2, 50), -2.0, 10.0, max_steps=1)
+    assert not solution.converged.any()
+    assert (solution.residual > 1e-4).all()
+    assert solution.steps.tolist() == [1, 1]
+
+
+def test_half_precision_is_solved_in_float32():
+    a = torch.randn(2, 50).bfloat16()
+    solution = solve(a, -0.5, 10.0)
+    assert solution.value.dtype == torch.bfloat16
+    torch.testing.assert_close(solution.value, solve(a.float(), -0.5, 10.0).value.bfloat16())
+
+
+@pytest.mark.parametrize("coupling", [-0.5, -3.0, 0.05])
+def test_the_clip_is_solved_exactly(coupling):
+    a = torch.randn(4, 30, dtype=torch.float64)
+    solution = solve_dense(a, coupling, 10.0, sigma=CLIP, tolerance=1e-12)
+    assert solution.converged.all()
+    z = solution.value
+    h = (10 * (z.unsqueeze(1) - z.unsqueeze(2))).clamp(-1, 1).mean(2)
+    torch.testing.assert_close(z, a - coupling * h, rtol=0, atol=1e-12)
+
+
+def test_given_weights():
+    w = torch.rand(6, 6, dtype=torch.float64)
+    w = (w + w.T) / (w + w.T).sum(1).max()
+    a = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
+    z = solve_dense(a, -0.7, 5.0, weights=w, tolerance=1e-12).value
+    h = (w * (5 * (z.unsqueeze(1) - z.unsqueeze(2))).tanh()).sum(2)
+    torch.testing.assert_close(z, a + 0.7 * h, rtol=0, atol=1e-11)
+    assert torch.autograd.gradcheck(lambda a: solve_dense(a, -0.7, 5.0, weights=w, tolerance=1e-12).value, a)
+    equal = torch.full((6, 6), 1 / 6, dtype=torch.float64)
+    torch.testing.assert_close(
+        solve_dense(a, -0.7, 5.0, weights=equal, tolerance=1e-12).value, solve(a, -0.7, 5.0, tolerance=1e-12).value
+    )
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (torch.ones(2, 3), r"got shape \(2, 3\)"),
+        (torch.tensor([[0.1, 0.2], [0.3, 0.1]]), "differs from its transpose by 0.1"),
+        (torch.tensor([[0.1, -0.2], [-0.2, 0.1]]), "got an entry of -0.2"),
+        (torch.ones(2, 2), r"a row that sums to 2\. Divide by the largest row sum"),
+    ],
+)
+def test_weights_that_make_no_energy_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        solve_dense(torch.zeros(1, 2), -0.1, 1.0, weights=weights)
+
+
+def test_tanh_has_the_derivative_it_says():
+    x = torch.linspace(-4, 4, 101, dtype=torch.float64, requires_grad=True)
+    for sigma in (TANH, CLIP):
+        (slope,) = torch.autograd.grad(sigma.value(x).sum(), x)
+        torch.testing.assert_close(sigma.derivative(x.detach()), slope)
