@@ -39,9 +39,8 @@ class _ZeroBias:
         return cast(Self, new.train(layer.training))
 
     def forward(self, x: Tensor) -> Tensor:
-        own: Any = super()
         try:
-            y: Tensor = own.forward(x)
+            y: Tensor = super().forward(x)  # type: ignore[misc]
         except RuntimeError as wrong:
             raise named(wrong, cast(nn.Module, self)) from wrong
         return y

@@ -1,0 +1,68 @@
+"""On a CUDA device: the same answers as on the CPU. Run with ./run test -m gpu."""
+
+import copy
+import json
+
+import pytest
+import torch
+
+from neuronal import cli
+from neuronal.nn.families import FAMILIES
+from neuronal.ops.sphere import direction
+from tests.nn.test_every_layer import EVERY, NEURONS, SHAPES, make
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_forward_and_backward_agree_with_the_cpu(neuron, kind):
+    layer, x = make(neuron, kind)
+    there = copy.deepcopy(layer).cuda()
+    torch.testing.assert_close(there(x.cuda()).cpu(), layer(x), rtol=1e-9, atol=1e-9)
+    layer(x).square().sum().backward()
+    there(x.cuda()).square().sum().backward()
+    for p, q in zip(layer.parameters(), there.parameters(), strict=True):
+        torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "implicit_bias"])
+def test_a_step_does_not_wait_for_the_device(neuron):
+    layer = NEURONS[neuron]["Conv2d"](*SHAPES["Conv2d"][0]).cuda()
+    x = torch.randn(SHAPES["Conv2d"][1], device="cuda")
+    layer(x).sum().backward()
+    torch.cuda.synchronize()
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        layer(x).sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+@pytest.mark.parametrize("neuron", NEURONS)
+def test_compiled_layers_agree(neuron):
+    layer, x = make(neuron, "Conv2d", dtype=torch.float32)
+    layer, x = layer.cuda(), x.cuda()
+    compiled = torch.compile(layer, fullgraph=True)
+    torch.testing.assert_close(compiled(x), layer(x), rtol=1e-3, atol=1e-3)
+    compiled(x).sum().backward()
+
+
+def test_directions_in_bfloat16_autocast_stay_exact():
+    delta = torch.randn(64, 575, device="cuda") / 24
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        u = direction(delta)
+    assert u.dtype == torch.float32
+    torch.testing.assert_close(u.norm(dim=1), torch.ones(64, device="cuda"), rtol=0, atol=1e-5)
+
+
+def test_compare_trains_on_the_device(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["compare", "--epochs", "5", "--seeds", "0", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [row["family"] for row in answer["comparison"]["rows"]] == list(FAMILIES)
+    assert all(row["estimates"]["accuracy"]["mean"] > 0.5 for row in answer["comparison"]["rows"])
+    assert answer["costs"]["environment"]["gpu"] != "none"
