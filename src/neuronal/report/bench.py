@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from neuronal.bench.implicit import Measured
 from neuronal.bench.layers import Timed
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
 
@@ -32,6 +33,32 @@ def layer_table(rows: Sequence[Timed], growth: Mapping[str, float]) -> Table:
         )
     powers = ", ".join(f"{name} {power:.2f}" for name, power in growth.items())
     drawn.caption = f"time grows like width to the power of (between the two widest): {powers}"
+    drawn.caption_justify = "left"
+    return drawn
+
+
+def implicit_table(rows: Sequence[Measured], power: float) -> Table:
+    """Ratios to the plain convolution, beside the limits, with the residuals reached."""
+    drawn = Table(title="implicit-bias Conv2d, kernel 5, against nn.Conv2d", box=SIMPLE_HEAD, pad_edge=False)
+    drawn.add_column("case, coupling", no_wrap=True)
+    for head in ("ms", "ratio", "limit", "forward", "residual", "steps"):
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        over = row.case.limit is not None and round(row.time.ratio, 1) > row.case.limit
+        ratio = f"{row.time.ratio:.1f}"
+        drawn.add_row(
+            str(row.case),
+            f"{1000 * row.time.seconds:.1f}",
+            f"[red]{ratio}[/]" if over else ratio,
+            "" if row.case.limit is None else f"{row.case.limit:g}",
+            f"{100 * row.forward_share:.0f}%",
+            f"{row.residual:.0e}",
+            f"{row.steps:.1f}",
+        )
+    drawn.caption = (
+        f"forward + backward with input gradient; time per row grows like N to the power of {power:.2f} "
+        "from 16x16 to 128x128; residual: bound on the violation of the equation, of max(1, max|a|)"
+    )
     drawn.caption_justify = "left"
     return drawn
 
