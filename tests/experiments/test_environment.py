@@ -28,7 +28,10 @@ def test_the_commit_is_that_of_our_checkout_and_of_no_other(tmp_path, monkeypatc
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     monkeypatch.setattr(neuronal, "__file__", str(package / "__init__.py"))
+    monkeypatch.delenv("NEURONAL_COMMIT", raising=False)
     assert module._commit() == "unknown"
+    monkeypatch.setenv("NEURONAL_COMMIT", "abc123")
+    assert module._commit() == "abc123"
     git("init", "-q")
     git("add", "-A")
     git("commit", "-qm", "x")
@@ -38,6 +41,8 @@ def test_the_commit_is_that_of_our_checkout_and_of_no_other(tmp_path, monkeypatc
     elsewhere = tmp_path / "site-packages" / "neuronal"
     shutil.copytree(package, elsewhere)
     monkeypatch.setattr(neuronal, "__file__", str(elsewhere / "__init__.py"))
+    assert module._commit() == "abc123"
+    monkeypatch.delenv("NEURONAL_COMMIT")
     assert module._commit() == "unknown"
 
 

@@ -39,7 +39,10 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """Commit of the checkout this package lies in, with ``+changes`` if files differ; ``unknown`` elsewhere."""
+    """Commit of the checkout this package lies in, with ``+changes`` if files differ.
+
+    Elsewhere what the variable ``NEURONAL_COMMIT`` says, for copies that know where they come from, or ``unknown``.
+    """
     package = Path(neuronal.__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -50,7 +53,7 @@ def _commit() -> str:
     try:
         # An installed copy may lie inside somebody else's repository, whose commit would say nothing.
         if Path(git("rev-parse", "--show-toplevel")).resolve() / "src" / "neuronal" != package:
-            return "unknown"
+            return os.environ.get("NEURONAL_COMMIT", "unknown")
         return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
+        return os.environ.get("NEURONAL_COMMIT", "unknown")
