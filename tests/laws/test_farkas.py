@@ -36,7 +36,7 @@ def worst(weight: np.ndarray, bias: np.ndarray) -> float:
         bounds=[(None, None)] * (n + 1),
     )
     assert found.status == 0, found.message
-    assert np.max(weight @ found.x[:-1] + bias) == pytest.approx(found.fun, abs=1e-6)
+    assert np.max(weight @ found.x[:-1] + bias) == pytest.approx(found.fun, abs=1e-6 * max(1.0, np.abs(bias).max()))
     return found.fun
 
 
@@ -83,6 +83,39 @@ def test_a_layer_without_weights_still_has_an_active_unit(options):
     nn.init.zeros_(layer.rows)
     out = layer(torch.randn(10, 4, dtype=torch.float64)).amax(1)
     assert (out >= layer.promise() - 1e-12).all()
+
+
+def adversarial(kind, n, units):
+    """Free rows made to break the promise: all alike, opposite pairs, of rank one, huge, or with far offsets."""
+    random = torch.Generator().manual_seed(4)
+    rows = torch.randn(units - 1, n, generator=random, dtype=torch.float64)
+    offsets = torch.randn(units - 1, generator=random, dtype=torch.float64)
+    if kind == "alike":
+        rows[:] = rows[0]
+    elif kind == "opposite":
+        rows[1::2] = -rows[0::2][: len(rows[1::2])]
+    elif kind == "rank one":
+        rows = offsets.unsqueeze(1) * rows[:1]
+    elif kind == "huge":
+        rows *= 1e4
+    elif kind == "far":
+        offsets = -1e3 * offsets.abs()
+    else:
+        rows.zero_()
+    return rows, offsets
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("kind", ["alike", "opposite", "rank one", "huge", "far", "zero"])
+def test_adversarial_layers_keep_it_too(kind, options):
+    layer = FarkasLinear(5, 6, dtype=torch.float64, **options)
+    rows, offsets = adversarial(kind, 5, 6)
+    with torch.no_grad():
+        layer.rows.copy_(rows)
+        layer.balance.offsets.copy_(offsets)
+    weight, bias = map_of(layer, 5)
+    scale = max(1.0, np.abs(bias).max())
+    assert worst(weight, bias) >= layer.promise().item() - 1e-6 * scale
 
 
 def test_the_papers_bias_allows_a_dead_layer_and_ours_does_not():

@@ -82,14 +82,27 @@ def test_state_dict_loads_with_weights_only(neuron, kind):
 
 @pytest.mark.parametrize(("neuron", "kind"), ONE_EACH)
 def test_autocast_keeps_float32_parameters_and_computes_the_map_low(neuron, kind):
-    layer, x = make(neuron, kind, dtype=torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = layer(x)
-        assert layer.weight.dtype == torch.float32
-    assert y.dtype == torch.bfloat16
-    torch.testing.assert_close(y.float(), layer(x), rtol=0.05, atol=0.05)
-    y.float().sum().backward()
-    assert all(p.grad.dtype == torch.float32 for p in layer.parameters())
+    for options in ({}, {"groups": 2}, *OPTIONS.get(neuron, ())):
+        layer, x = make(neuron, kind, dtype=torch.float32, **options)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = layer(x)
+        assert y.dtype == torch.bfloat16
+        torch.testing.assert_close(y.float(), layer(x), rtol=0.05, atol=0.05)
+        y.float().sum().backward()
+        assert all(p.grad.dtype == torch.float32 for p in layer.parameters())
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_conversion_keeps_flags_and_leaves_the_random_state_alone(neuron, kind):
+    plain = getattr(nn, kind)(*SHAPES[kind][0])
+    plain.weight.requires_grad_(False)
+    state = torch.get_rng_state()
+    layer = NEURONS[neuron][kind].from_standard(plain.eval())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not layer.training
+    trained = {name for name, p in layer.named_parameters() if p.requires_grad}
+    assert trained <= {"offset", "bias", "balance.offsets", "balance.last"}
+    assert bool(trained) == (layer.bias is not None)
 
 
 @pytest.mark.parametrize(("neuron", "kind"), ONE_EACH)
@@ -163,7 +176,7 @@ def test_per_sample_gradients(neuron, kind):
 def test_the_repr_rebuilds_in_the_mind(neuron, kind):
     layer, _ = make(neuron, kind)
     plain = getattr(nn, kind)(*SHAPES[kind][0], bias=layer.bias is not None)
-    assert repr(layer).split("\n")[0].removesuffix(")").split("(", 1)[1].strip("(") in repr(layer)
+    assert repr(layer).startswith(f"{type(layer).__name__}(")
     assert plain.extra_repr() in repr(layer)
 
 

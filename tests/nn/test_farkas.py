@@ -103,7 +103,9 @@ def test_starts_like_the_plain_layer():
     [
         ({"margin": 0.0}, r"margin needs to be above 0, got 0\.0\. rule='max'"),
         ({"margin": -1.0}, "margin needs to be above 0"),
-        ({"margin": float("nan")}, "margin needs to be above 0"),
+        ({"margin": float("nan")}, "margin and cutoff need to be finite"),
+        ({"margin": float("inf")}, "margin and cutoff need to be finite"),
+        ({"cutoff": float("nan")}, "margin and cutoff need to be finite"),
         ({"rule": "max", "margin": 0.1}, "rule='max' has no margin"),
         ({"rule": "min"}, "rule needs to be 'softplus' or 'max', got 'min'"),
         ({"aggregate": "median"}, "aggregate needs to be 'sum' or 'mean', got 'median'"),
@@ -122,5 +124,32 @@ def test_one_output_is_refused():
 
 
 def test_a_grouped_layer_has_no_single_weight():
-    with pytest.raises(RuntimeError, match=r"is not one plain layer.*to_standard\(\) gives it as two"):
-        FarkasConv2d(4, 4, 3, groups=2).weight  # noqa: B018
+    assert not hasattr(FarkasConv2d(4, 4, 3, groups=2), "weight")
+
+
+def test_nothing_outside_the_state_dict_is_needed():
+    """Made without memory and loaded, or moved through another dtype, a layer is what its state says."""
+    layer, x = FarkasLinear(3, 4, aggregate="mean"), torch.randn(5, 3)
+    empty = FarkasLinear(3, 4, aggregate="mean", device="meta")
+    empty.load_state_dict(layer.state_dict(), assign=True)
+    filled = FarkasLinear(3, 4, aggregate="mean", device="meta").to_empty(device="cpu")
+    filled.load_state_dict(layer.state_dict())
+    moved = FarkasLinear(3, 4, aggregate="mean").bfloat16().float()
+    moved.load_state_dict(layer.state_dict())
+    for other in (filled, moved):
+        assert torch.equal(other(x), layer(x))
+    assert torch.equal(empty.rows, layer.rows)
+    torch.testing.assert_close(layer.double().balance.multipliers, torch.full((3,), 1 / 3, dtype=torch.float64))
+
+
+def test_reset_parameters_resets_everything():
+    layer = FarkasLinear(3, 4, learn_multipliers=True)
+    for parameter in layer.parameters():
+        nn.init.constant_(parameter, 99.0)
+    layer.reset_parameters()
+    assert all(parameter.abs().max() < 10 for parameter in layer.parameters())
+
+
+def test_the_free_last_bias_is_taken_over_under_the_papers_rule():
+    plain = nn.Linear(3, 4)
+    assert torch.equal(FarkasLinear.from_standard(plain, rule="max").balance.last, plain.bias[-1])

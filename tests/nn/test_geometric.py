@@ -77,8 +77,24 @@ def test_a_zero_row_with_a_positive_bias_is_refused_by_name():
     with torch.no_grad():
         plain.weight[3] = 0
         plain.bias[3] = 0.25
-    with pytest.raises(ValueError, match=r"GeometricConv2d cannot represent unit 3: .* bias is 0\.25 > 0"):
+    with pytest.raises(
+        ValueError, match=r"GeometricConv2d cannot represent unit 3: .*bias is 0\.25: a hyperplane infinitely far away"
+    ):
         GeometricConv2d.from_standard(plain)
+
+
+def test_weights_next_to_nothing_are_refused_too():
+    plain = nn.Linear(3, 2)
+    with torch.no_grad():
+        plain.weight[1], plain.bias[1] = 1e-39, 1.0
+    with pytest.raises(ValueError, match="cannot represent unit 1"):
+        GeometricLinear.from_standard(plain)
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_a_layer_without_units_trains():
+    layer = GeometricLinear(3, 0)
+    layer(torch.randn(2, 3)).sum().backward()
 
 
 @pytest.mark.parametrize("bias", [0.0, -0.5])

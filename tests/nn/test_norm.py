@@ -81,6 +81,12 @@ def test_half_precision_means_are_taken_in_float32():
     assert norm.running_mean.item() == pytest.approx(0.01 * (2 + 1 / 65536), rel=1e-6)
 
 
+def test_half_precision_is_centred():
+    x = (torch.randn(4096, 3) + 100.3).bfloat16()
+    y = InputMeanNorm(3)(x)
+    assert y.float().mean(0).abs().max() < 0.01
+
+
 def test_wrong_shapes_and_momenta_are_refused():
     with pytest.raises(ValueError, match=r"InputMeanNorm needs input of shape \(batch, 3, \.\.\.\), got \(2, 4\)"):
         InputMeanNorm(3)(torch.zeros(2, 4))

@@ -48,6 +48,12 @@ def test_a_unit_switches_on_its_hinge(layer):
     torch.testing.assert_close(found.distance(x) * lengths, layer(x.view(6, *shape)).flatten(1), rtol=1e-9, atol=1e-12)
 
 
+def test_small_weights_have_a_hinge():
+    found = hinge(torch.tensor([[3e-30, 4e-30]]), torch.tensor([5e-30]))
+    torch.testing.assert_close(found.normal, torch.tensor([[0.6, 0.8]]))
+    torch.testing.assert_close(found.offset, torch.tensor([1.0]))
+
+
 def test_a_unit_without_weights_has_no_hinge():
     found = hinge(torch.tensor([[0.0, 0.0], [1.0, 0.0]]), torch.tensor([1.0, 1.0]))
     assert found.normal[0].isnan().all()

@@ -83,20 +83,19 @@ def test_zeros_in_the_direction_have_finite_exact_gradients(dtype):
 
 
 def test_tiny_sines_are_not_lost():
-    """Two sines of 1e-20: a gradient that divides by their product, or by either, loses it."""
-    delta = torch.tensor([[0.3, 0.2, 0.4]], dtype=torch.float32)
-    tiny = torch.tensor(1e-20, dtype=torch.float32)
-
-    from neuronal.ops import sphere
-
-    cosines, sines = torch.ones(1, 4), torch.cat([torch.full((1, 2), tiny), delta.cos()[:, 2:]], 1)
-    g = torch.tensor([[0.5, 0.25, 2.0, 3.0]])
-    R = sphere._tails(cosines * g, torch.nn.functional.pad(sines, (0, 1)))
-    expected = [0.5 + 1e-20 * 0.25, 0.25 + 1e-20 * (2 + math.cos(0.4) * 3), 2 + math.cos(0.4) * 3, 3.0]
-    torch.testing.assert_close(R, torch.tensor([expected]))
-    assert R[0, 1] - 0.25 == 0
-    zeros = sphere._tails(cosines * g, torch.zeros(1, 4))
-    assert torch.equal(zeros, g)
+    """Four sines of 4e-8: their product is 1e-30, and a gradient that divides by it has no digits left."""
+    delta = torch.full((1, 7), 0.3)
+    delta[0, 1:5] = torch.pi / 2
+    low = delta.requires_grad_()
+    high = delta.detach().double().requires_grad_()
+    g = uniform(1, 8)
+    assert direction(low)[0, -1].abs() < 1e-20
+    (ours,), (oracle,) = (
+        torch.autograd.grad(direction(low), low, g.float()),
+        torch.autograd.grad(by_hand(high), high, g),
+    )
+    # Every entry to float32 precision of itself, however small.
+    torch.testing.assert_close(ours.double(), oracle, rtol=1e-5, atol=1e-45)
 
 
 @pytest.mark.parametrize("n", [27, 576, 1152, 4608])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import expm1, log, sqrt
+from math import expm1, isfinite, log, sqrt
 from typing import Any, Literal
 
 import torch
@@ -36,7 +36,7 @@ class Balance(nn.Module):
     offsets: nn.Parameter | None
     last: nn.Parameter | None
     log_multipliers: nn.Parameter | None
-    base: Tensor
+    _kind: Tensor
 
     def __init__(
         self,
@@ -59,6 +59,8 @@ class Balance(nn.Module):
             raise ValueError(f"rule needs to be 'softplus' or 'max', got {rule!r}.")
         if margin is None:
             margin = MARGIN if bias and rule == "softplus" else 0.0
+        if not isfinite(margin) or not isfinite(cutoff):
+            raise ValueError(f"margin and cutoff need to be finite numbers, got margin={margin}, cutoff={cutoff}.")
         if not margin >= 0 or (rule == "softplus" and bias and margin == 0):
             raise ValueError(
                 f"margin needs to be above 0, got {margin}. rule='max' is the paper's algorithm without one."
@@ -77,12 +79,12 @@ class Balance(nn.Module):
         self.register_parameter("last", nn.Parameter(torch.empty((), **kind)) if bias else None)
         learnt = nn.Parameter(torch.empty(num_free, **kind)) if learn_multipliers else None
         self.register_parameter("log_multipliers", learnt)
-        self.register_buffer("base", torch.empty(num_free, **kind), persistent=False)
+        # An empty tensor that follows the module from device to device: the multipliers are made where it is.
+        self.register_buffer("_kind", torch.empty(0, **kind), persistent=False)
         self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        self.base.fill_(1 if self.aggregate == "sum" else 1 / self.num_free)
         size = 1 / sqrt(self.fan_in)
         if self.offsets is not None and self.last is not None:
             self.offsets.uniform_(-size, size)
@@ -97,7 +99,10 @@ class Balance(nn.Module):
     @property
     def multipliers(self) -> Tensor:
         r""":math:`\lambda_j` of the other units; the last one's is 1."""
-        return self.base if self.log_multipliers is None else self.base * self.log_multipliers.exp()
+        base = 1.0 if self.aggregate == "sum" else 1 / self.num_free
+        if self.log_multipliers is None:
+            return torch.full((self.num_free,), base, device=self._kind.device, dtype=self._kind.dtype)
+        return base * self.log_multipliers.exp()
 
     @property
     def slack(self) -> Tensor:
@@ -124,9 +129,10 @@ class Balance(nn.Module):
     def close(self, z: Tensor, *, dim: int = 1) -> Tensor:
         """Puts minus the weighted sum of the channels of ``z`` behind them, and adds the biases."""
         spread = [1] * (z.dim() - 1 - dim)
-        weighted = z * self.multipliers.view(-1, *spread)
-        closed = torch.cat([z, -weighted.sum(dim, keepdim=True)], dim)
-        return closed if self.bias is None else closed + self.bias.view(-1, *spread)
+        closing = torch.tensordot(self.multipliers.to(z.dtype), z, ([0], [dim])).neg().unsqueeze(dim)
+        closed = torch.cat([z, closing.to(z.dtype)], dim)
+        bias = self.bias
+        return closed if bias is None else closed + bias.to(z.dtype).view(-1, *spread)
 
     def extra_repr(self) -> str:
         options = f"aggregate={self.aggregate!r}, margin={self.margin:g}, cutoff={self.cutoff:g}, rule={self.rule!r}"
@@ -148,7 +154,7 @@ class _Farkas(StandIn):
         cutoff: float = 0.0,
         rule: Rule = "softplus",
     ) -> None:
-        need_two(type(self).__name__, self.num_units, f"nn.{self._plain.__name__}")
+        need_two(type(self).__name__, self.num_units, f"nn.{self._plain.__name__} for a single output")
         shape = (self.num_units - 1, *self._weight_shape[1:])
         self.rows = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         self.balance = Balance(
@@ -165,8 +171,9 @@ class _Farkas(StandIn):
         )
 
     def reset_parameters(self) -> None:
-        """Rows as in ``nn.Linear``; the balance has a method of its own."""
+        """Rows as in ``nn.Linear``, and the balance."""
         nn.init.kaiming_uniform_(self.rows, a=sqrt(5))
+        self.balance.reset_parameters()
 
     @torch.no_grad()
     def _take(self, plain: Plain) -> None:
@@ -174,15 +181,15 @@ class _Farkas(StandIn):
         self.rows.copy_(plain.weight[:-1])
         if self.balance.offsets is not None and plain.bias is not None:
             self.balance.offsets.copy_(plain.bias[:-1])
+            if self.balance.rule == "max" and self.balance.last is not None:
+                self.balance.last.copy_(plain.bias[-1])
 
     @property
     def weight(self) -> Tensor:
         """Weight of the plain layer with the same map: the rows, and minus their weighted sum."""
         if self._groups > 1:
-            raise RuntimeError(
-                f"{type(self).__name__} with groups={self._groups} is not one plain layer, because its last unit sees every "
-                "group. to_standard() gives it as two."
-            )
+            # An AttributeError, so that hasattr says no: the last unit sees every group, which no plain weight can.
+            raise AttributeError("a grouped Farkas layer is not one plain layer; to_standard() gives it as two")
         return torch.cat([self.rows, -weighted_sum(self.rows, self.balance.multipliers).unsqueeze(0)])
 
     @property
@@ -226,9 +233,7 @@ class _Farkas(StandIn):
 
 def need_two(name: str, count: int, instead: str) -> None:
     if count < 2:
-        raise ValueError(
-            f"{name} needs at least 2 outputs (one balances the others), got {count}. Use {instead} for a single output."
-        )
+        raise ValueError(f"{name} needs at least 2 outputs (one balances the others), got {count}. Use {instead}.")
 
 
 class FarkasLinear(_Farkas, LinearShape):
@@ -257,7 +262,9 @@ class FarkasLinear(_Farkas, LinearShape):
 
     Law:
         For every :math:`x`, :math:`\max_j z_j \ge c + (\mathrm{softplus}(\beta) + \varepsilon) / \sum_j \lambda_j`
-        :math:`= \texttt{promise()}` up to rounding (tests/laws/test_farkas.py, by linear programming).
+        :math:`= \texttt{promise()}` (tests/laws/test_farkas.py, by linear programming), up to rounding: what is computed
+        may be off by the spacing of the dtype times :math:`\sum_j \lambda_j |z_j|`. That is far below the margin in
+        float32, but not in bfloat16 or under autocast, where the largest pre-activation can be 0.
 
     Reference:
         Pooladian, Finlay & Oberman, Farkas layers: don't shift the data, fix the geometry, Algorithm 1 and Theorem 3.2.

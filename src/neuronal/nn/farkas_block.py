@@ -44,6 +44,8 @@ class FarkasResidual(nn.Module):
         super().__init__()
         if not widen:
             need_two("FarkasResidual without widen", channels, "widen=True")
+        if channels < 1:
+            raise ValueError(f"FarkasResidual needs at least 1 channel, got {channels}.")
         self.channels, self.widen = channels, widen
         self.balance = Balance(channels if widen else channels - 1, channels, True, device, dtype, **options)
 
@@ -55,6 +57,8 @@ class FarkasResidual(nn.Module):
         return self.balance.promise()
 
     def forward(self, z: Tensor) -> Tensor:
+        if z.dim() < 2 or z.shape[1] != self.channels:
+            raise ValueError(f"FarkasResidual needs shape (batch, {self.channels}, ...), got {tuple(z.shape)}.")
         return self.balance.close(z if self.widen else z[:, :-1])
 
 
@@ -78,6 +82,10 @@ class _FarkasBlock(nn.Module):
         return self.close.out_channels
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 4:
+            raise ValueError(
+                f"{type(self).__name__} needs a batch of images, (batch, channels, h, w), got {tuple(x.shape)}."
+            )
         y: Tensor = self.norm(self.relu(self.close(x + self.branch(x))))
         return y
 
@@ -94,10 +102,21 @@ class FarkasBasicBlock(_FarkasBlock):
         widen: One channel more in the output (the paper), or the same width.
         norm: Makes a norm for a number of channels, put after every ReLU.
         zero_last: Starts the second convolution at zero, so the branch adds nothing at first.
-        options: Those of :class:`neuronal.nn.farkas.FarkasConv2d`.
+        options: ``aggregate``, ``margin``, ``learn_multipliers``, ``cutoff``, ``rule`` of
+            :class:`neuronal.nn.farkas.Balance`; ``device``, ``dtype``.
+
+    Shape:
+        ``(batch, channels, h, w)`` to ``(batch, out_channels, h, w)``.
+
+    Law:
+        Before its last ReLU the largest channel is at least ``close.promise()`` at every position
+        (tests/laws/test_farkas.py).
 
     Reference:
         Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2.
+
+    Departs:
+        The bias is strict; ``widen=False`` is ours.
     """
 
     def __init__(
@@ -120,16 +139,31 @@ class FarkasBottleneck(_FarkasBlock):
         widen: One channel more in the output (the paper), or the same width.
         norm: Makes a norm for a number of channels, put after every ReLU.
         zero_last: Starts the last convolution at zero.
-        options: Those of :class:`neuronal.nn.farkas.FarkasConv2d`.
+        options: ``aggregate``, ``margin``, ``learn_multipliers``, ``cutoff``, ``rule`` of
+            :class:`neuronal.nn.farkas.Balance`; ``device``, ``dtype``.
+
+    Shape:
+        ``(batch, channels, h, w)`` to ``(batch, out_channels, h, w)``.
+
+    Law:
+        Before its last ReLU the largest channel is at least ``close.promise()`` at every position
+        (tests/laws/test_farkas.py).
 
     Reference:
         Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2.
+
+    Departs:
+        The bias is strict; ``widen=False`` is ours.
     """
 
     def __init__(
         self, channels: int, widen: bool = True, norm: Norm | None = None, zero_last: bool = False, **options: Any
     ) -> None:
-        need_two(f"FarkasBottleneck with {channels} channels, inner width a quarter of them,", channels // 4, "more")
+        need_two(
+            f"FarkasBottleneck with {channels} channels, inner width a quarter of them,",
+            channels // 4,
+            "8 channels or more",
+        )
         super().__init__(channels, widen, norm, zero_last, options)
 
     def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:

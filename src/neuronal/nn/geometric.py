@@ -90,12 +90,13 @@ class _Geometric(StandIn):
         w = plain.weight.flatten(1)
         length = self._point_along(w)
         b = torch.zeros_like(length) if plain.bias is None else plain.bias
-        unreachable = ((length == 0) & (b > 0)).nonzero().flatten().tolist()
+        far = (b / torch.where(length > 0, length, 1)).isinf()
+        unreachable = (((length == 0) & (b > 0)) | far).nonzero().flatten().tolist()
         if unreachable:
             raise ValueError(
-                f"{type(self).__name__} cannot represent unit {unreachable[0]}: its weights are all zero and its bias is "
-                f"{b[unreachable[0]].item():g} > 0, a hyperplane infinitely far away. Keep that layer as it is, or remove "
-                f"the unit ({len(unreachable)} such units: {unreachable[:8]})."
+                f"{type(self).__name__} cannot represent unit {unreachable[0]}: its weights are zero, or next to it, and "
+                f"its bias is {b[unreachable[0]].item():g}: a hyperplane infinitely far away. Keep that layer as it is, or "
+                f"remove the unit ({len(unreachable)} such units: {unreachable[:8]})."
             )
         self.scale.copy_(length)
         if self.offset is not None:
@@ -127,7 +128,8 @@ class _Geometric(StandIn):
             return self._map(x, self.weight, self.bias)
         z = self._map(x, self.direction().view(self._weight_shape), self.offset)
         channel_last = self._plain is nn.Linear
-        return F.relu(z) * (self.scale if channel_last else self.scale.view(-1, *[1] * (len(self._weight_shape) - 2)))
+        scale = self.scale.to(z.dtype)
+        return F.relu(z) * (scale if channel_last else scale.view(-1, *[1] * (len(self._weight_shape) - 2)))
 
     def to_standard(self) -> nn.Module:
         """Plain torch modules that compute the same function: one layer, followed by what ``activation`` adds."""
@@ -188,6 +190,11 @@ class GeometricLinear(_Geometric, LinearShape):
     Reference:
         Chen & Ge, Neural Characteristic Activation Analysis and Geometric Parameterization for ReLU Networks,
         NeurIPS 2024, arXiv:2305.15912, Eq. 10 and Section 4.
+
+    Conversion:
+        ``from_standard`` and ``to_standard`` are exact. One kind of unit is not: zero weights and a negative bias become
+        scale 0, whose output is 0 as it is after a ReLU, but not after other activations; with a positive bias it is
+        refused.
 
     Departs:
         The last angle is signed, so that every direction can be reached and converted; the authors' inverse loses the

@@ -58,7 +58,11 @@ class InputMeanNorm(nn.Module):
             mean = x.mean([0, *range(2, x.dim())], dtype=torch.promote_types(x.dtype, torch.float32))
             with torch.no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        return x - mean.to(x.dtype).view(-1, *[1] * (x.dim() - 2))
+        return self._shifted(x, -mean)
+
+    def _shifted(self, x: Tensor, shift: Tensor) -> Tensor:
+        """x plus a number per channel; in the wider dtype of both, so that half precision is rounded once."""
+        return (x + shift.view(-1, *[1] * (x.dim() - 2))).to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.num_features}, momentum={self.momentum}"
@@ -111,7 +115,7 @@ class MeanOnlyBatchNorm(InputMeanNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         y = super().forward(x)
-        return y if self.bias is None else y + self.bias.to(y.dtype).view(-1, *[1] * (x.dim() - 2))
+        return y if self.bias is None else self._shifted(y, self.bias)
 
     def extra_repr(self) -> str:
         return super().extra_repr() + ("" if self.bias is not None else ", published=True")

@@ -45,7 +45,8 @@ def fixup_(branch: Sequence[nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d], num_
     :math:`L^{-1/(2m-2)}` for all layers but the last, which is zero. Biases, where there are any, become zero.
 
     Reference:
-        Zhang, Dauphin & Ma, arXiv:1901.09321, rules 1 and 2.
+        Zhang, Dauphin & Ma, arXiv:1901.09321, rules 1 and 2. The classification layer, which rule 1 starts at zero too, is
+        no part of a branch and left to the caller.
     """
     m = len(branch)
     if m < 2:
@@ -123,15 +124,15 @@ class ScaledStandardisedLinear(_ScaledStandardised, LinearShape):
         ``(..., in_features)`` to ``(..., out_features)``.
 
     Law:
-        Rows have mean 0 and squared length :math:`\gamma^2 g_i^2`; without a bias :math:`f(s x) = s f(x)`
-        (tests/nn/test_residual.py, tests/laws/test_scaling.py).
+        Rows have mean 0 and squared length :math:`\gamma^2 g_i^2\, v / (v + \epsilon)`, :math:`v` being their variance;
+        without a bias :math:`f(s x) = s f(x)` (tests/nn/test_residual.py).
 
     Reference:
         Brock, De & Smith, Characterizing signal propagation to close the performance gap in unnormalized ResNets,
         ICLR 2021, arXiv:2101.08692, Eq. 3.
 
     Departs:
-        :math:`\gamma` is the exact :math:`\sqrt{2 / (1 - 1/\pi)} = 1.7128`, not the estimate 1.7140 in use elsewhere.
+        :math:`\gamma` is the exact :math:`\sqrt{2 / (1 - 1/\pi)} = 1.7129`, not the estimate 1.7140 in use elsewhere.
     """
 
 

@@ -45,7 +45,9 @@ def copied(parameter: Tensor) -> nn.Parameter:
 
 def named(wrong: RuntimeError, layer: nn.Module) -> RuntimeError:
     """torch's error about a wrong input, with the layer it was meant for."""
-    return type(wrong)(f"{type(layer).__name__}({layer.extra_repr()}): {wrong}")
+    message = f"{type(layer).__name__}({layer.extra_repr()}): {wrong}"
+    # Out of memory stays out of memory; an error made of other parts becomes a plain one.
+    return type(wrong)(message) if type(wrong) in (RuntimeError, torch.OutOfMemoryError) else RuntimeError(message)
 
 
 class StandIn(nn.Module):
@@ -113,25 +115,30 @@ class StandIn(nn.Module):
 
     @classmethod
     def from_standard(cls, layer: Plain, **options: Any) -> Self:
-        """This neuron in the place of ``layer``, on the same device, with the same dtype and training flag."""
+        """This neuron in the place of ``layer``: same device, dtype, training and gradient flags.
+
+        Whether it computes the same function is the neuron's affair, and said in its docstring.
+        """
         if not isinstance(layer, cls._plain):
             needed, got = cls._plain.__name__, type(layer).__name__
             raise TypeError(f"{cls.__name__}.from_standard needs an nn.{needed}, got {got}.")
-        # Made without memory first, so that no random number is drawn for values that are overwritten.
+        # Made without memory first: what is overwritten need not be filled. No random number of the caller's is used up.
         shape = {**arguments(layer), "device": "meta"}
         new = cls(**shape, bias=layer.bias is not None, **options).to_empty(device=layer.weight.device)
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
             new._take(layer)
-        for parameter in new.parameters():
-            parameter.requires_grad_(layer.weight.requires_grad)
+        for name, parameter in new.named_parameters():
+            is_bias = name.split(".")[-1] in ("bias", "offset", "offsets", "last")
+            source = layer.bias if is_bias and layer.bias is not None else layer.weight
+            parameter.requires_grad_(source.requires_grad)
         return new.train(layer.training)
 
     def _plain_with(self, weight: Tensor, bias: Tensor | None) -> Plain:
         """The plain torch layer of this shape with copies of the given weight and bias."""
         shape: dict[str, Any] = {name: getattr(self, name) for name in _ARGUMENTS[self._plain]}
         plain = self._plain(**shape, bias=bias is not None, device="meta", dtype=weight.dtype)
-        plain.weight = nn.Parameter(weight.detach().clone())
-        plain.bias = None if bias is None else nn.Parameter(bias.detach().clone())
+        plain.weight = copied(weight)
+        plain.bias = None if bias is None else copied(bias)
         return plain.train(self.training)
 
     def extra_repr(self) -> str:

@@ -34,7 +34,7 @@ class _ZeroBias:
         if not isinstance(layer, cls._plain):
             needed, got = cls._plain.__name__, type(layer).__name__
             raise TypeError(f"{cls.__name__}.from_standard needs an nn.{needed}, got {got}.")
-        new: Any = cls(**arguments(layer))
+        new: Any = cls(**{**arguments(layer), "device": "meta"})
         new.weight = copied(layer.weight)
         return cast(Self, new.train(layer.training))
 
@@ -48,7 +48,7 @@ class _ZeroBias:
     def to_standard(self) -> Plain:
         """The plain torch layer, with ``bias=False``, that computes the same function."""
         own: Any = self
-        plain = self._plain(**arguments(own), bias=False)
+        plain = self._plain(**{**arguments(own), "device": "meta"}, bias=False)
         plain.weight = copied(own.weight)
         return plain.train(own.training)
 

@@ -16,9 +16,9 @@ class Hinge:
     """
 
     normal: Tensor
-    """:math:`u`, of length 1, pointing to where the unit is on: ``(units, n)``."""
+    """:math:`u`, of length 1, pointing to where the pre-activation is positive: ``(units, n)``."""
     offset: Tensor
-    r""":math:`\lambda`, the signed distance of the origin: positive when the unit is on there. ``(units,)``."""
+    r""":math:`\lambda`, the signed distance of the origin: positive when the pre-activation is. ``(units,)``."""
 
     @property
     def location(self) -> Tensor:
@@ -26,19 +26,23 @@ class Hinge:
         return -self.offset.unsqueeze(-1) * self.normal
 
     def distance(self, x: Tensor) -> Tensor:
-        """Signed distance of points ``(..., n)`` to every hyperplane, positive where the unit is on: ``(..., units)``."""
+        """Signed distance of points ``(..., n)``, positive where the pre-activation is: ``(..., units)``."""
         return x @ self.normal.mT + self.offset
 
 
 def hinge(weight: Tensor, bias: Tensor | None) -> Hinge:
     """The hinges of a layer from its weight and bias, as every layer here, plain ones included, shows them.
 
+    (A grouped Farkas layer has no such weight.)
+
     Args:
         weight: ``(units, ...)``; a filter counts as one vector, in torch's order.
         bias: ``(units,)``, or None for hinges through the origin.
     """
     w = weight.flatten(1)
-    length = torch.linalg.vector_norm(w, dim=1)
-    length = torch.where(length > 0, length, torch.nan)
+    # Scaled first, because the squares of small weights are nothing.
+    largest = w.abs().amax(1, keepdim=True)
+    largest = torch.where(largest > 0, largest, torch.nan)
+    length = largest.squeeze(1) * torch.linalg.vector_norm(w / largest, dim=1)
     offset = torch.zeros_like(length) * length if bias is None else bias / length
     return Hinge(w / length.unsqueeze(1), offset)

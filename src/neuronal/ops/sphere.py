@@ -99,8 +99,8 @@ class _Direction(torch.autograd.Function):
             return None
         delta, u, products = ctx.saved_tensors
         again = torch.is_grad_enabled()
-        on_host = g.is_cpu and not torch.compiler.is_compiling()
-        if on_host and not again and products[..., -1].abs().amin() > _ORDINARY:
+        readable = g.is_cpu and not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+        if readable and not again and g.numel() and products[..., -1].abs().amin() > _ORDINARY:
             # See Note [Quotient of tails].
             tails = (u * g).flip(-1).cumsum(-1).flip(-1)
             R = tails[..., 1:] / products[..., 1:]
