@@ -25,7 +25,7 @@ def test_the_command_prints_times_and_residuals(capsys, monkeypatch, tmp_path):
     assert cli.main(["bench", "implicit", "--rounds", "2"]) == 0
     out = capsys.readouterr().out
     assert "…" not in out
-    assert "batch 2, 1->2, 8x8, -0.5" in out
+    assert "2, 1->2, 8x8, -0.5" in out
     kept = json.loads(Path("runs/bench/implicit.json").read_text())
     assert [row["case"]["coupling"] for row in kept["table"]] == [-0.5, 0.05]
     assert all(0 < row["residual"] <= 1e-4 for row in kept["table"])

@@ -28,9 +28,7 @@ class Case:
     limit: float | None
 
     def __str__(self) -> str:
-        return (
-            f"batch {self.batch}, {self.channels_in}->{self.channels_out}, {self.side}x{self.side}, {self.coupling:g}"
-        )
+        return f"{self.batch}, {self.channels_in}->{self.channels_out}, {self.side}x{self.side}, {self.coupling:g}"
 
 
 _SHAPES = ((32, 3, 8, 32, 15.0), (128, 1, 8, 28, 15.0), (64, 16, 16, 32, 12.0))

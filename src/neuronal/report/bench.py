@@ -40,7 +40,8 @@ def layer_table(rows: Sequence[Timed], growth: Mapping[str, float]) -> Table:
 def implicit_table(rows: Sequence[Measured], power: float) -> Table:
     """Ratios to the plain convolution, beside the limits, with the residuals reached."""
     drawn = Table(title="implicit-bias Conv2d, kernel 5, against nn.Conv2d", box=SIMPLE_HEAD, pad_edge=False)
-    drawn.add_column("case, coupling", no_wrap=True)
+    drawn.title_justify = "left"
+    drawn.add_column("batch, channels, side, λ", no_wrap=True)
     for head in ("ms", "ratio", "limit", "forward", "residual", "steps"):
         drawn.add_column(head, justify="right", no_wrap=True)
     for row in rows:
