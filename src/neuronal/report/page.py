@@ -32,6 +32,8 @@ th:first-child, td:first-child { text-align: left; }
 thead th { border-bottom: 2px solid var(--ink); font-weight: 600; }
 td, th { white-space: nowrap; }
 thead th { white-space: normal; }
+.summary td:nth-child(2) { white-space: normal; text-align: left; }
+.summary th:nth-child(2) { text-align: left; }
 td.best { background: var(--mark); font-weight: 600; }
 td.failed { color: #a4262c; }
 .left th, .left td, td.failed { text-align: left; white-space: normal; overflow-wrap: anywhere; }
@@ -119,7 +121,7 @@ def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> str:
         "which is not always a shown difference (see the sentences above). Time per step: ratio to "
         "standard, measured side by side.</p>"
     )
-    return _table(head, rows) + note
+    return _table(head, rows, "summary") + note
 
 
 def _estimate(key: str, estimate: Estimate | None, is_best: bool) -> str:
