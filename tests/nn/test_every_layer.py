@@ -265,3 +265,11 @@ def test_two_processes_get_the_gradient_of_one(tmp_path):
     done = subprocess.run([*launch, str(tmp_path / "ddp.py")], capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("agrees") == 2
+
+
+@pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "zero_bias"])
+def test_an_input_on_another_device_names_the_layer(neuron):
+    """The meta device stands for any other, as every machine has it; torch's layers without a bias do not mind it."""
+    layer, x = make(neuron, "Linear", dtype=torch.float32)
+    with pytest.raises(RuntimeError, match=rf"^{type(layer).__name__}\(.*device"):
+        layer(x.to("meta"))

@@ -65,8 +65,11 @@ class FarkasResidual(nn.Module):
 class _FarkasBlock(nn.Module):
     """relu(close(x + branch(x))), with an optional norm after every ReLU, as the paper places it."""
 
-    def __init__(self, channels: int, widen: bool, norm: Norm | None, zero_last: bool, options: dict[str, Any]) -> None:
+    def __init__(
+        self, channels: int, widen: bool = True, norm: Norm | None = None, zero_last: bool = False, **options: Any
+    ) -> None:
         super().__init__()
+        self._check(channels)
         self.branch = self._branch(channels, norm, options)
         self.close = FarkasResidual(channels, widen, **options)
         self.relu = nn.ReLU()
@@ -74,7 +77,12 @@ class _FarkasBlock(nn.Module):
         if zero_last:
             nn.init.zeros_(self.branch[-1].weight)  # type: ignore[arg-type]
 
+    def _check(self, channels: int) -> None:
+        """``ValueError`` if the block is too narrow; each kind of block says it."""
+        raise NotImplementedError
+
     def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
+        """What is added to the skip, its last layer a plain convolution; each kind of block has its own."""
         raise NotImplementedError
 
     @property
@@ -110,7 +118,7 @@ class FarkasBasicBlock(_FarkasBlock):
 
     Law:
         Before its last ReLU the largest channel is at least ``close.promise()`` at every position
-        (tests/laws/test_farkas.py).
+        (tests/nn/test_farkas_block.py).
 
     Reference:
         Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2.
@@ -119,11 +127,8 @@ class FarkasBasicBlock(_FarkasBlock):
         The bias is strict; ``widen=False`` is ours.
     """
 
-    def __init__(
-        self, channels: int, widen: bool = True, norm: Norm | None = None, zero_last: bool = False, **options: Any
-    ) -> None:
+    def _check(self, channels: int) -> None:
         need_two("FarkasBasicBlock", channels, "a plain block")
-        super().__init__(channels, widen, norm, zero_last, options)
 
     def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
         kind = {name: options[name] for name in ("device", "dtype") if name in options}
@@ -147,7 +152,7 @@ class FarkasBottleneck(_FarkasBlock):
 
     Law:
         Before its last ReLU the largest channel is at least ``close.promise()`` at every position
-        (tests/laws/test_farkas.py).
+        (tests/nn/test_farkas_block.py).
 
     Reference:
         Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2.
@@ -156,15 +161,9 @@ class FarkasBottleneck(_FarkasBlock):
         The bias is strict; ``widen=False`` is ours.
     """
 
-    def __init__(
-        self, channels: int, widen: bool = True, norm: Norm | None = None, zero_last: bool = False, **options: Any
-    ) -> None:
-        need_two(
-            f"FarkasBottleneck with {channels} channels, inner width a quarter of them,",
-            channels // 4,
-            "8 channels or more",
-        )
-        super().__init__(channels, widen, norm, zero_last, options)
+    def _check(self, channels: int) -> None:
+        name = f"FarkasBottleneck with {channels} channels, inner width a quarter of them,"
+        need_two(name, channels // 4, "8 channels or more")
 
     def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
         inner = channels // 4
