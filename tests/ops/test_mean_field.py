@@ -2,8 +2,10 @@ import pytest
 import torch
 
 from neuronal.ops.dense_field import CLIP, TANH, solve_dense
-from neuronal.ops.grid import Field, Workspace, bound, precision_for
+from neuronal.ops.field import Field
+from neuronal.ops.grid import Precision, bound, precision_for
 from neuronal.ops.mean_field import coupling_mean, solve
+from neuronal.ops.workspace import Workspace
 
 # The corners of what is promised: strong and weak coupling, both signs, flat and steep.
 CASES = [(-0.5, 10.0), (-2.0, 10.0), (-10.0, 50.0), (-10.0, 1.0), (0.05, 10.0), (0.018, 50.0), (0.9, 1.0), (-0.1, 3.0)]
@@ -116,8 +118,6 @@ def test_gradients_by_differences(coupling, slope):
 @pytest.mark.parametrize("spacing", [0.1, 0.3])
 def test_the_error_of_the_grid_is_within_its_bound(points, spacing):
     """Two units at every offset to the grid and at every distance: the worst case is among them."""
-    from neuronal.ops.grid import Precision
-
     offsets = torch.linspace(0, spacing, 37, dtype=torch.float64)
     distances = torch.linspace(0.01, 6, 211, dtype=torch.float64)
     first = offsets.repeat_interleave(len(distances))

@@ -23,8 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuronal.ops.grid import Field, Precision, Workspace, precision_for
+from neuronal.ops.field import Field
+from neuronal.ops.grid import Precision, precision_for
 from neuronal.ops.newton import largest, linear, newton
+from neuronal.ops.workspace import workspace
 
 MAX_STEPS = 60
 # A solve in float32 cannot promise more than this; below it the work is done in float64.
@@ -115,10 +117,9 @@ def _solve_rows(
     # The error of the grid may take up a quarter of the tolerance.
     allowed = 0.25 * tolerance * largest(safe).clamp_min(1) / coupling.abs().clamp_min(1e-12)
     double = a.dtype == torch.float64 or tolerance < _FLOAT32_FLOOR
-    workspace = Workspace()
     for rows, precision in _groups(safe, slope, allowed, torch.float64 if double else torch.float32):
         some = (safe[rows].to(precision.dtype), coupling[rows], slope[rows])
-        one = newton(*some, tolerance, max_steps, precision, torch.finfo(a.dtype).eps / 2, workspace)
+        one = newton(*some, tolerance, max_steps, precision, torch.finfo(a.dtype).eps / 2)
         value[rows], residual[rows], steps[rows] = one[0].to(a.dtype), one[1].to(a.dtype), one[2]
         converged[rows] = one[1] <= tolerance
     if not finite.all():
@@ -156,19 +157,18 @@ def _vjp_rows(
     single = z.dtype == torch.float32
     relative = (3e-5 if single else 1e-12) * float(room.amin())
     sums = torch.where(coupling > 0, 3 * room.square(), 1.0) * (3e-5 if single else 3e-13)
-    workspace = Workspace()
     for rows, precision in _groups(safe, slope, sums, z.dtype):
         lam, p = (t[rows].to(precision.dtype).unsqueeze(1) for t in (coupling, slope))
-        value = safe[rows].to(precision.dtype)
-        field = Field(p * value, precision, workspace)
-        slopes = field.slopes()
-        own = linear(field, safe_g[rows].to(precision.dtype), lam * p, slopes, relative)
+        field = Field(p * safe[rows].to(precision.dtype), precision, workspace("row"))
+        own, spread = linear(field, safe_g[rows].to(precision.dtype), lam * p, relative)
         v[rows] = own.to(z.dtype)
+        # What multiplies v is a function on the nodes, so the products are taken there.
+        units = z.shape[1]
         if with_coupling:
-            d_coupling[rows] = -torch.linalg.vecdot(own, field.means()).to(coupling.dtype)
+            d_coupling[rows] = -units * torch.linalg.vecdot(spread, field.tanh).to(coupling.dtype)
         if with_slope:
-            spread = field.apply(value).sub_(value * slopes)
-            d_slope[rows] = -(lam.squeeze(1) * torch.linalg.vecdot(own, spread)).to(slope.dtype)
+            stretch = (lam / p).squeeze(1) * torch.linalg.vecdot(spread, field.stretch)
+            d_slope[rows] = -units * stretch.to(slope.dtype)
     if not finite.all():
         v[~finite], d_coupling[~finite], d_slope[~finite] = torch.nan, torch.nan, torch.nan
     return v, d_coupling, d_slope
@@ -210,20 +210,25 @@ def _groups(
 ) -> Iterator[tuple[Tensor | slice, Precision]]:
     """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed."""
     width = slope * (a.amax(1) - a.amin(1))
-    for rows in _like(width, max(1, _CHUNK // a.shape[1])):
+    for rows in _like(width, _even(len(width), max(1, _CHUNK // a.shape[1]))):
         yield rows, precision_for(float(allowed[rows].amin()), float(width[rows].amax()), dtype)
 
 
+def _even(rows: int, size: int) -> int:
+    """The number of rows per group if no group may exceed ``size`` and none is a small rest."""
+    return -(-rows // -(-rows // size))
+
+
 def _like(width: Tensor, size: int) -> Iterator[Tensor | slice]:
-    """At most ``size`` rows at a time, of widths that do not differ much: the widest row sets the grid of its group."""
-    # The rows of a network's layer are alike; then they stay in their order and nothing is copied.
-    if width.amax() <= 2 * width.mean() + _NARROW:
-        yield from (slice(start, start + size) for start in range(0, len(width), size))
+    """At most ``size`` rows at a time, of widths as alike as can be: the widest row sets the grid of its group."""
+    if len(width) <= size and width.amax() <= 2 * width.amin() + _NARROW:
+        yield slice(0, len(width))
         return
     widths, order = width.sort()
     start = 0
-    for end, own in enumerate([*widths.tolist()[1:], float("inf")], start=1):
-        if own > 2 * widths[start] + _NARROW or end - start == size:
+    ordered = widths.tolist()
+    for end in range(1, len(ordered) + 1):
+        if end == len(ordered) or ordered[end] > 2 * ordered[start] + _NARROW or end - start == size:
             yield order[start:end]
             start = end
 
@@ -261,10 +266,10 @@ def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     d_z, d_slope = torch.zeros_like(z), torch.zeros_like(slope)
     with torch.autocast(z.device.type, enabled=False):
         for rows, field, p in _fields(z, slope):
-            own, value = g[rows].to(p.dtype), z[rows].to(p.dtype)
-            slopes = field.slopes()
-            d_z[rows] = (p * (field.apply(own) - slopes * own)).to(z.dtype)
-            d_slope[rows] = (own * (field.apply(value) - value * slopes)).sum(1).to(slope.dtype)
+            own = g[rows].to(p.dtype)
+            d_z[rows] = (p * (field.apply(own) - field.slopes() * own)).to(z.dtype)
+            stretch = torch.linalg.vecdot(field.spread(own), field.stretch) / p.squeeze(1)
+            d_slope[rows] = (z.shape[1] * stretch).to(slope.dtype)
     return d_z, d_slope
 
 
@@ -278,10 +283,9 @@ def _fields(z: Tensor, slope: Tensor) -> Iterator[tuple[Tensor | slice, Field, T
     if z.numel() == 0:
         return
     finest = 1e-6 if z.dtype == torch.float32 else 1e-12
-    workspace = Workspace()
     for rows, precision in _groups(z, slope, torch.full_like(slope, finest), z.dtype):
         p = slope[rows].to(precision.dtype).unsqueeze(1)
-        yield rows, Field(p * z[rows].to(precision.dtype), precision, workspace), p
+        yield rows, Field(p * z[rows].to(precision.dtype), precision, workspace("row")), p
 
 
 class _Mean(torch.autograd.Function):

@@ -10,10 +10,17 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from neuronal.ops.grid import Field, Precision, Workspace
+from neuronal.ops.field import Field
+from neuronal.ops.grid import Precision, precision_for
+from neuronal.ops.workspace import workspace
 
 _MOST_LINEAR_STEPS = 200
+# While the smallest 1 - kappa S is above this, the grid follows 1/D as well as it does tanh.
+_GENTLE = 0.5
+# Steps at most on the way to a first guess.
+_GUESSED = 10
 
 
 def largest(rows: Tensor) -> Tensor:
@@ -42,18 +49,62 @@ def newton(
     max_steps: int,
     precision: Precision,
     unit: float,
-    workspace: Workspace,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Value, residual and steps of some rows whose values will be rounded to relative precision ``unit``."""
     lam, p = (t.to(a.dtype).unsqueeze(1) for t in (coupling, slope))
     target = p * a
     problem = _Problem(target, lam * p, torch.maximum(p.squeeze(1), largest(target)))
-    x = target.clone()
-    residual = torch.zeros_like(problem.scale)
+    residual = torch.full_like(problem.scale, torch.inf)
     steps = torch.zeros(a.shape[0], dtype=torch.long, device=a.device)
-    _improve(problem, x, residual, steps, tolerance, max_steps, precision, unit, workspace)
+    x = _first_guess(problem, steps, tolerance, max_steps, precision)
+    _improve(problem, x, residual, steps, tolerance, max_steps, precision, unit)
     # Rows that needed no step, those without coupling among them, are what they were to the last bit.
-    return torch.where((steps > 0).unsqueeze(1), x / p, a), residual, steps
+    return _but_for(steps == 0, x.div_(p), a), residual, steps
+
+
+def _first_guess(problem: _Problem, steps: Tensor, tolerance: float, max_steps: int, precision: Precision) -> Tensor:
+    """The solution as a function of the target, found on the nodes of a grid of targets and read at the units.
+
+    The nodes with the masses of the units on them are a row like any other, but a shorter one, and in order. Nothing is
+    promised of the result: whatever it misses is seen and mended at the units themselves.
+    """
+    target, kappa = problem.target, problem.kappa
+    # Over many units the errors of the grid cancel each other to a small part of their bound.
+    rough = precision_for(40 * precision.error, 0.0, precision.dtype)
+    field = Field(target, rough, workspace("row"))
+    if field.nodes > 0.75 * target.shape[1] or not field.uniform or max_steps < _GUESSED:
+        return target.clone()
+    nodes, masses = field.positions, field.masses
+    # At first the nodes are where the grid is, and nothing needs to be spread or read.
+    Y = field.smooth_part(masses * field.tanh * kappa, kappa, 1e-3)
+    change = (field.tanh - Y).mul_(kappa).div_(1 - kappa * field.slope)
+    x = nodes
+    coupled = kappa.squeeze(1) != 0
+    for _ in range(_GUESSED):
+        steps += coupled
+        x = _between(x - change, rough.spacing, nodes, masses, kappa)
+        own = Field(x, rough, workspace("nodes"), masses)
+        F = own.means().mul_(kappa).add_(x).sub_(nodes)
+        if (largest(F) < 0.5 * tolerance * problem.scale).all():
+            break
+        change = own.solve(F, kappa, 1e-2)
+    return _but_for(~coupled, field.read(x), target)
+
+
+def _but_for(rows: Tensor, x: Tensor, other: Tensor) -> Tensor:
+    """x, with some rows, usually none, taken from the other."""
+    return torch.where(rows.unsqueeze(1), other, x) if rows.any() else x
+
+
+def _between(x: Tensor, widest: Tensor | float, target: Tensor, mass: Tensor | float, kappa: Tensor) -> Tensor:
+    """The nearest thing to x with what is known of the solution for targets in order.
+
+    It climbs, where units attract each other by no more than the target does (``widest``), and has the same mean.
+    """
+    gaps = x.diff(dim=1).clamp_min_(0)
+    gaps = torch.where(kappa <= 0, gaps.clamp_max(widest), gaps)  # type: ignore[arg-type]
+    climbed = pad(gaps.cumsum(1), (1, 0))
+    return climbed.add_((mass * (target - climbed)).sum(1, keepdim=True))
 
 
 def _improve(
@@ -65,7 +116,6 @@ def _improve(
     max_steps: int,
     precision: Precision,
     unit: float,
-    workspace: Workspace,
 ) -> None:
     """Newton's method on ``x`` in place, until every row is within the tolerance or out of steps."""
     kappa, target = problem.kappa, problem.target
@@ -75,7 +125,7 @@ def _improve(
     order: Tensor | None = None
     while True:
         before = residual.clone()
-        field = Field(x, precision, workspace)
+        field = Field(x, precision, workspace("row"))
         F = field.means().mul_(kappa).add_(x).sub_(target)
         # The violation itself, the error of the grid, and what rounding x to the dtype of the answer can do.
         rounding = torch.where(steps > 0, unit * _shaken(field, x, kappa, tolerance * problem.scale / unit), 0)
@@ -88,19 +138,19 @@ def _improve(
             # Go on with the rows that need it.
             index = open_rows.nonzero().flatten()
             some = (x[index], residual[index], steps[index])
-            _improve(problem.rows(index), *some, tolerance, max_steps, precision, unit, workspace)
+            _improve(problem.rows(index), *some, tolerance, max_steps, precision, unit)
             x[index], residual[index], steps[index] = some
             return
         if order is None and (open_rows & (steps > 0) & (residual > 0.5 * before)).any():
             order = target.argsort(1)
         steps += open_rows
         if order is None:
-            new = field.rough_solve(F, kappa, field.rough_slopes().mul_(-kappa).add_(1)).neg_().add_(x)
+            new = field.solve(F, kappa, 1e-2).neg_().add_(x)
         else:
-            # Where a rough step did not help, an exact one, kept to what is known of the solution, does.
-            new = _in_order(x - linear(field, F, kappa, field.slopes(), 1e-3), target, order, kappa)
+            # Where such a step did not help, an exact one, kept to what is known of the solution, does.
+            new = _in_order(x - linear(field, F, kappa, 1e-3)[0], target, order, kappa)
         # The solution lies between the extreme units; a step that leaves that range has overshot.
-        x.copy_(torch.where(open_rows.unsqueeze(1), new.clamp_(low - reach, high + reach), x))
+        x.copy_(_but_for(~open_rows, new.clamp_(low - reach, high + reach), x))
 
 
 def _shaken(field: Field, x: Tensor, kappa: Tensor, matters: Tensor) -> Tensor:
@@ -118,47 +168,44 @@ def _shaken(field: Field, x: Tensor, kappa: Tensor, matters: Tensor) -> Tensor:
 
 
 def _in_order(x: Tensor, target: Tensor, order: Tensor, kappa: Tensor) -> Tensor:
-    """The nearest thing to x with what is known of the solution: order, no larger gaps if contracting, the mean."""
-    gaps = x.gather(1, order).diff(dim=1).clamp_min(0)
-    widest = target.gather(1, order).diff(dim=1)
-    gaps = torch.where(kappa <= 0, gaps.minimum(widest), gaps)
-    climbed = torch.nn.functional.pad(gaps.cumsum(1), (1, 0))
-    climbed += target.mean(1, keepdim=True) - climbed.mean(1, keepdim=True)
+    """:func:`_between` for targets that ``order`` sorts."""
+    targets = target.gather(1, order)
+    climbed = _between(x.gather(1, order), targets.diff(dim=1), targets, 1 / x.shape[1], kappa)
     return torch.empty_like(x).scatter_(1, order, climbed)
 
 
-def linear(field: Field, b: Tensor, kappa: Tensor, slopes: Tensor, relative: float) -> Tensor:
-    """v with A v = b to ``relative`` accuracy: conjugate gradients, made fast by the rough solve.
+def linear(field: Field, b: Tensor, kappa: Tensor, relative: float) -> tuple[Tensor, Tensor]:
+    """v with A v = b to ``relative`` accuracy, and v spread on the nodes.
 
-    The rough solve is nearly A^-1 where the coupling is moderate, and one or two steps are all it takes. It is not quite
-    symmetric, so each direction is made orthogonal with the change of the residual (Polak & Ribiere).
+    The solution by way of the grid is as exact as the sums are, unless units push each other apart so hard that 1/D varies
+    faster than the grid can follow. Then it is checked, and where it falls short it serves conjugate gradients as
+    preconditioner. It is not quite symmetric, so each direction is made orthogonal with the change of the residual (Polak &
+    Ribiere).
     """
-    diagonal = 1 - kappa * slopes
+    B = field.spread(b)
+    Y = field.smooth_part(B, kappa, 0.3 * relative)
+    diagonal = field.slopes().mul_(-kappa).add_(1)
+    v = field.read(Y).mul_(-kappa).add_(b).div_(diagonal)
+    on_nodes = 1 - kappa * field.slope
+    if on_nodes.amin() > _GENTLE:
+        return v, B.addcmul_(field.masses, kappa * Y, value=-1).div_(on_nodes)
     goal = relative * largest(b).clamp_min(1e-30)
-    v = field.rough_solve(b, kappa, diagonal)
-    left = _left(field, b, v, kappa, diagonal)
+    left = field.apply(v).mul_(-kappa).addcmul_(diagonal, v, value=-1).add_(b)
     direction, before = left, left
     inner = torch.ones_like(goal)
     for step in range(_MOST_LINEAR_STEPS):
         if (largest(left) <= goal).all():
             break
-        rough = field.rough_solve(left, kappa, diagonal)
+        rough = field.solve(left, kappa, 1e-2)
         new = torch.linalg.vecdot(left, rough)
         turn = (new - torch.linalg.vecdot(before, rough)) / inner
         direction = rough if step == 0 else torch.addcmul(rough, turn.clamp_min(0).unsqueeze(1), direction)
         A = field.apply(direction).mul_(kappa).addcmul_(diagonal, direction)
-        length = (torch.linalg.vecdot(left, direction) / _away_from_zero(torch.linalg.vecdot(direction, A))).unsqueeze(
-            1
-        )
-        v = torch.addcmul(v, length, direction)
-        before, left = left, torch.addcmul(left, length, A, value=-1)
+        length = torch.linalg.vecdot(left, direction) / _away_from_zero(torch.linalg.vecdot(direction, A))
+        v = torch.addcmul(v, length.unsqueeze(1), direction)
+        before, left = left, torch.addcmul(left, length.unsqueeze(1), A, value=-1)
         inner = _away_from_zero(new)
-    return v
-
-
-def _left(field: Field, b: Tensor, v: Tensor, kappa: Tensor, diagonal: Tensor) -> Tensor:
-    """b - A v."""
-    return field.apply(v).mul_(-kappa).addcmul_(diagonal, v, value=-1).add_(b)
+    return v, field.spread(v)
 
 
 def _away_from_zero(x: Tensor) -> Tensor:
