@@ -102,39 +102,41 @@ class Field:
 
     def _spread(self, power: Tensor, name: str) -> Tensor:
         """The moments of ``power`` in every cell, and from them the masses of the nodes."""
-        m, rows = self.precision.points, self._shape[0]
         power.mul_(1 / self._shape[1] if self._mass is None else self._mass)
-        moments = self._planes("moments").zero_()
-        for k in range(m):
+        moments, products = self._planes("moments").zero_(), self._planes("products")
+        for k, moment in enumerate(self._cells_of(moments).unbind()):
             if k:
                 power.mul_(self._offset)
-            moments[k, : rows * self._cells].view(rows, -1).scatter_add_(1, self._cell, power)
-        own = torch.mm(self._weights, moments, out=self._planes("products"))
-        out = self._space.take(name, (rows, self.nodes), power).zero_()
-        for k in range(m):
-            out.narrow(1, k, self._cells).add_(own[k, : rows * self._cells].view(rows, -1))
+            moment.scatter_add_(1, self._cell, power)
+        torch.mm(self._weights, moments, out=products)
+        out = self._space.take(name, (self._shape[0], self.nodes), power).zero_()
+        windows = out.unfold(1, self._cells, 1).unbind(1)
+        for window, own in zip(windows, self._cells_of(products).unbind(), strict=True):
+            window.add_(own)
         return out
 
     def read(self, nodes: Tensor) -> Tensor:
         """Values on the nodes, interpolated at the units."""
-        m, rows = self.precision.points, self._shape[0]
-        windows = self._planes("moments")
-        used = windows[:, : rows * self._cells].view(m, rows, -1)
-        used.copy_(nodes.unfold(1, self._cells, 1).transpose(0, 1))
-        products = torch.mm(self._weights.T, windows, out=self._planes("products"))
-        coefficients = products[:, : rows * self._cells].view(m, rows, -1)
+        windows, products = self._planes("moments"), self._planes("products")
+        self._cells_of(windows).copy_(nodes.unfold(1, self._cells, 1).transpose(0, 1))
+        torch.mm(self._weights.T, windows, out=products)
+        *lower, highest = self._cells_of(products).unbind()
+        out = torch.gather(highest, 1, self._cell)
         own = self._space.take("power", self._shape, nodes)
-        out = torch.gather(coefficients[-1], 1, self._cell)
-        for k in range(m - 2, -1, -1):
-            torch.gather(coefficients[k], 1, self._cell, out=own)
+        for coefficient in reversed(lower):
+            torch.gather(coefficient, 1, self._cell, out=own)
             torch.addcmul(own, out, self._offset, out=out)
         return out
 
     def _planes(self, name: str) -> Tensor:
-        """A row of values for all cells, for each of the points of a unit."""
+        """Memory for a number per cell, for each of the points of a unit."""
         # Rows a multiple of 4096 bytes apart would push each other out of a CPU's cache.
         length = -(-self._shape[0] * self._cells // 1024) * 1024 + 80
         return self._space.take(name, (self.precision.points, length), self._offset)
+
+    def _cells_of(self, planes: Tensor) -> Tensor:
+        rows = self._shape[0]
+        return planes[:, : rows * self._cells].view(-1, rows, self._cells)
 
     @property
     def _weights(self) -> Tensor:
@@ -149,17 +151,17 @@ class Field:
         """
         strength = kappa * self.slope
         D = 1 - strength
-        # A little wider than what the theory says: interpolation makes some masses negative.
-        low, high = 0.98 / (1 - min(float(strength.amin()), 0.0)), 1.02 / (1 - max(float(strength.amax()), 0.0))
         right = self._sums(b / D, "slope", "right")
         q = D.reciprocal_().mul_(self.masses).mul_(kappa)
         own = self._space.take("own", q.shape, q)
-        return _chebyshev(lambda t: self.pull(torch.mul(q, t, out=own)).add_(t), right, low, high, relative)
+        return chebyshev(lambda t: self.pull(torch.mul(q, t, out=own)).add_(t), right, *interval(strength), relative)
 
-    def solve(self, b: Tensor, kappa: Tensor, relative: float) -> Tensor:
-        """Nearly v with (1 - kappa slopes) v + kappa apply(v) = b: but for the error of the grid, to ``relative``."""
-        Y = self.smooth_part(self.spread(b), kappa, relative)
-        return self.read(Y).mul_(-kappa).add_(b).div_(self.slopes().mul_(-kappa).add_(1))
+    def solve(self, b: Tensor, kappa: Tensor, relative: float) -> tuple[Tensor, Tensor]:
+        """Nearly v with (1 - kappa slopes) v + kappa apply(v) = b, and v spread: but for the error of the grid."""
+        B = self.spread(b)
+        Y = self.smooth_part(B, kappa, relative)
+        v = self.read(Y).mul_(-kappa).add_(b).div_(self.slopes().mul_(-kappa).add_(1))
+        return v, B.addcmul_(self.masses, kappa * Y, value=-1).div_(1 - kappa * self.slope)
 
 
 def _shortened(x: Tensor) -> Tensor:
@@ -169,7 +171,14 @@ def _shortened(x: Tensor) -> Tensor:
     return torch.empty_like(x).scatter_(1, order, pad(gaps.cumsum(1), (1, 0)))
 
 
-def _chebyshev(matrix: Callable[[Tensor], Tensor], b: Tensor, low: float, high: float, relative: float) -> Tensor:
+def interval(strength: Tensor) -> tuple[float, float]:
+    """Where the eigenvalues of D^-1 A lie, ``strength`` being kappa times the slopes."""
+    pulls, pushes = min(float(strength.amin()), 0.0), max(float(strength.amax()), 0.0)
+    # A little wider than what the theory says: interpolation makes some masses negative.
+    return 0.98 / (1 - pulls), 1.02 / (1 - pushes)
+
+
+def chebyshev(matrix: Callable[[Tensor], Tensor], b: Tensor, low: float, high: float, relative: float) -> Tensor:
     """t with matrix(t) = b to ``relative``, if the eigenvalues lie between ``low`` and ``high``."""
     middle, half = (high + low) / 2, (high - low) / 2
     root = sqrt(high / low)

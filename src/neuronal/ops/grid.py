@@ -23,6 +23,8 @@ _BLOCK = 32
 # Rows wider than this many nodes have the empty stretches between their units shortened first.
 WIDE = 4096
 _COARSEST = 0.4
+# What rounding does to a mean of numbers up to 1.
+_ROUNDING = {torch.float32: 2e-7, torch.float64: 1e-15}
 
 Kernel = Literal["tanh", "slope", "stretch"]
 """tanh(t); its derivative sech^2(t); t sech^2(t), what the sum gains as the slope grows."""
@@ -30,7 +32,10 @@ Kernel = Literal["tanh", "slope", "stretch"]
 
 @dataclass(frozen=True)
 class Precision:
-    """How finely the sums are computed: points per unit, spacing of the nodes, and the error that comes of it."""
+    """How finely the sums are computed: points per unit, spacing of the nodes, and the error that comes of it.
+
+    No points: without a grid, over all pairs.
+    """
 
     points: int
     spacing: float
@@ -43,11 +48,15 @@ def precision_for(allowed: float, width: float, dtype: torch.dtype) -> Precision
     if width / _COARSEST > WIDE:
         # Positions of so many nodes need the digits of a double.
         dtype = torch.float64
-    floor = 2e-7 if dtype == torch.float32 else 1e-15
-    allowed = max(allowed, floor)
-    points = next((m for m, least in ((4, 3e-4), (6, 3e-6), (8, 3e-8)) if allowed >= least), 12)
+    allowed = max(allowed, _ROUNDING[dtype])
+    points = next((m for m, least in ((4, 1e-4), (6, 3e-6), (8, 3e-8)) if allowed >= least), 12)
     spacing = min(_COARSEST, (allowed / bound(points)) ** (1 / points))
-    return Precision(points, spacing, bound(points) * spacing**points + floor, dtype)
+    return Precision(points, spacing, bound(points) * spacing**points + _ROUNDING[dtype], dtype)
+
+
+def without_grid(dtype: torch.dtype) -> Precision:
+    """Sums over all pairs, exact but for rounding."""
+    return Precision(0, 0.0, _ROUNDING[dtype], dtype)
 
 
 @cache

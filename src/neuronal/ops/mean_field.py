@@ -23,16 +23,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuronal.ops.field import Field
-from neuronal.ops.grid import Precision, precision_for
-from neuronal.ops.newton import largest, linear, newton
-from neuronal.ops.workspace import workspace
+from neuronal.ops.grid import Precision, precision_for, without_grid
+from neuronal.ops.newton import Sums, largest, linear, newton, sums_over
 
 MAX_STEPS = 60
 # A solve in float32 cannot promise more than this; below it the work is done in float64.
 _FLOAT32_FLOOR = 5e-5
 # Rows are taken in groups of about this many units, so that what a step needs stays in the cache.
 _CHUNK = 1 << 18
+_PAIRS = 1 << 20
+# Rows of up to so many units are summed pair by pair.
+_FEW = 96
 # Up to this width a wider grid costs next to nothing.
 _NARROW = 20.0
 
@@ -108,9 +109,8 @@ def _solve_rows(
     value = torch.empty_like(a, memory_format=torch.contiguous_format)
     residual = a.new_zeros(a.shape[0])
     steps = torch.zeros(a.shape[0], dtype=torch.long, device=a.device)
-    converged = torch.ones(a.shape[0], dtype=torch.bool, device=a.device)
     if a.numel() == 0:
-        return value, residual, steps, converged
+        return value, residual, steps, residual <= tolerance
     # A row with NaN or infinity is NaN; the others do not know of it.
     finite = _finite(a)
     safe = a if finite.all() else torch.where(finite.unsqueeze(1), a, 0.0)
@@ -119,9 +119,11 @@ def _solve_rows(
     double = a.dtype == torch.float64 or tolerance < _FLOAT32_FLOOR
     for rows, precision in _groups(safe, slope, allowed, torch.float64 if double else torch.float32):
         some = (safe[rows].to(precision.dtype), coupling[rows], slope[rows])
-        one = newton(*some, tolerance, max_steps, precision, torch.finfo(a.dtype).eps / 2)
-        value[rows], residual[rows], steps[rows] = one[0].to(a.dtype), one[1].to(a.dtype), one[2]
-        converged[rows] = one[1] <= tolerance
+        unit = torch.finfo(a.dtype).eps
+        one = newton(*some, (1 - 4 * unit) * tolerance, max_steps, precision, unit / 2)
+        # A bound is rounded up.
+        value[rows], residual[rows], steps[rows] = one[0].to(a.dtype), ((1 + 2 * unit) * one[1]).to(a.dtype), one[2]
+    converged = residual <= tolerance
     if not finite.all():
         value[~finite], residual[~finite], converged[~finite] = torch.nan, torch.nan, False
     return value, residual, steps, converged
@@ -159,7 +161,8 @@ def _vjp_rows(
     sums = torch.where(coupling > 0, 3 * room.square(), 1.0) * (3e-5 if single else 3e-13)
     for rows, precision in _groups(safe, slope, sums, z.dtype):
         lam, p = (t[rows].to(precision.dtype).unsqueeze(1) for t in (coupling, slope))
-        field = Field(p * safe[rows].to(precision.dtype), precision, workspace("row"))
+        value = safe[rows].to(precision.dtype)
+        field = sums_over((value - value.mean(1, keepdim=True)).mul_(p), precision)
         own, spread = linear(field, safe_g[rows].to(precision.dtype), lam * p, relative)
         v[rows] = own.to(z.dtype)
         # What multiplies v is a function on the nodes, so the products are taken there.
@@ -209,8 +212,15 @@ def _groups(
     a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype
 ) -> Iterator[tuple[Tensor | slice, Precision]]:
     """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed."""
+    count, units = a.shape
+    if units <= _FEW:
+        size = _even(count, max(1, _PAIRS // units**2))
+        yield from ((slice(start, start + size), without_grid(dtype)) for start in range(0, count, size))
+        return
     width = slope * (a.amax(1) - a.amin(1))
-    for rows in _like(width, _even(len(width), max(1, _CHUNK // a.shape[1]))):
+    # Of a wide row, the nodes are what fills the cache.
+    nodes = float(width.mean()) / precision_for(float(allowed.amin()), 0.0, dtype).spacing
+    for rows in _like(width, _even(count, max(1, _CHUNK // max(units, int(nodes))))):
         yield rows, precision_for(float(allowed[rows].amin()), float(width[rows].amax()), dtype)
 
 
@@ -278,14 +288,14 @@ def _(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(z), torch.empty_like(slope)
 
 
-def _fields(z: Tensor, slope: Tensor) -> Iterator[tuple[Tensor | slice, Field, Tensor]]:
+def _fields(z: Tensor, slope: Tensor) -> Iterator[tuple[Tensor | slice, Sums, Tensor]]:
     """Groups of rows with their field at the finest precision the dtype is worth, and their slope."""
     if z.numel() == 0:
         return
     finest = 1e-6 if z.dtype == torch.float32 else 1e-12
     for rows, precision in _groups(z, slope, torch.full_like(slope, finest), z.dtype):
         p = slope[rows].to(precision.dtype).unsqueeze(1)
-        yield rows, Field(p * z[rows].to(precision.dtype), precision, workspace("row")), p
+        yield rows, sums_over(p * z[rows].to(precision.dtype), precision), p
 
 
 class _Mean(torch.autograd.Function):

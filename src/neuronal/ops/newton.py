@@ -6,7 +6,7 @@ tanh of the differences to all units. Its Jacobian :math:`A = \mathrm{diag}(1 - 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -14,10 +14,11 @@ from torch.nn.functional import pad
 
 from neuronal.ops.field import Field
 from neuronal.ops.grid import Precision, precision_for
+from neuronal.ops.pairs import Pairs
 from neuronal.ops.workspace import workspace
 
 _MOST_LINEAR_STEPS = 200
-# While the smallest 1 - kappa S is above this, the grid follows 1/D as well as it does tanh.
+# While kappa S is below this, the grid follows 1/D as well as it does tanh.
 _GENTLE = 0.5
 # Steps at most on the way to a first guess.
 _GUESSED = 10
@@ -28,17 +29,28 @@ def largest(rows: Tensor) -> Tensor:
     return torch.maximum(rows.amax(1), -rows.amin(1))
 
 
+Sums = Field | Pairs
+
+
+def sums_over(x: Tensor, precision: Precision) -> Sums:
+    """The sums over the units of rows, to that precision; good until the next are made."""
+    space = workspace("row")
+    return Field(x, precision, space) if precision.points else Pairs(x, space)
+
+
 @dataclass
 class _Problem:
-    """Some rows in the unit of length in which the slope is 1: x = p z solves x = target - kappa mean tanh."""
+    """Some rows in the unit of length in which the slope is 1: x = p (z - middle) solves x = target - kappa mean tanh."""
 
     target: Tensor
     kappa: Tensor
+    shift: Tensor
+    """p times the middle of every row."""
     scale: Tensor
     """max(1, max|a|) of every row, in that unit."""
 
     def rows(self, index: Tensor) -> _Problem:
-        return _Problem(self.target[index], self.kappa[index], self.scale[index])
+        return _Problem(*(getattr(self, field.name)[index] for field in fields(self)))
 
 
 def newton(
@@ -52,14 +64,16 @@ def newton(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Value, residual and steps of some rows whose values will be rounded to relative precision ``unit``."""
     lam, p = (t.to(a.dtype).unsqueeze(1) for t in (coupling, slope))
-    target = p * a
-    problem = _Problem(target, lam * p, torch.maximum(p.squeeze(1), largest(target)))
+    # Only differences matter, and they are the most exact around 0.
+    middle = a.mean(1, keepdim=True)
+    target = (a - middle).mul_(p)
+    problem = _Problem(target, lam * p, p * middle, p.squeeze(1) * largest(a).clamp_min(1))
     residual = torch.full_like(problem.scale, torch.inf)
     steps = torch.zeros(a.shape[0], dtype=torch.long, device=a.device)
     x = _first_guess(problem, steps, tolerance, max_steps, precision)
     _improve(problem, x, residual, steps, tolerance, max_steps, precision, unit)
     # Rows that needed no step, those without coupling among them, are what they were to the last bit.
-    return _but_for(steps == 0, x.div_(p), a), residual, steps
+    return _but_for(steps == 0, x.div_(p).add_(middle), a), residual, steps
 
 
 def _first_guess(problem: _Problem, steps: Tensor, tolerance: float, max_steps: int, precision: Precision) -> Tensor:
@@ -69,6 +83,8 @@ def _first_guess(problem: _Problem, steps: Tensor, tolerance: float, max_steps: 
     promised of the result: whatever it misses is seen and mended at the units themselves.
     """
     target, kappa = problem.target, problem.kappa
+    if not precision.points:
+        return target.clone()
     # Over many units the errors of the grid cancel each other to a small part of their bound.
     rough = precision_for(40 * precision.error, 0.0, precision.dtype)
     field = Field(target, rough, workspace("row"))
@@ -87,7 +103,7 @@ def _first_guess(problem: _Problem, steps: Tensor, tolerance: float, max_steps: 
         F = own.means().mul_(kappa).add_(x).sub_(nodes)
         if (largest(F) < 0.5 * tolerance * problem.scale).all():
             break
-        change = own.solve(F, kappa, 1e-2)
+        change = own.solve(F, kappa, 1e-2)[0]
     return _but_for(~coupled, field.read(x), target)
 
 
@@ -102,7 +118,7 @@ def _between(x: Tensor, widest: Tensor | float, target: Tensor, mass: Tensor | f
     It climbs, where units attract each other by no more than the target does (``widest``), and has the same mean.
     """
     gaps = x.diff(dim=1).clamp_min_(0)
-    gaps = torch.where(kappa <= 0, gaps.clamp_max(widest), gaps)  # type: ignore[arg-type]
+    gaps = torch.where(kappa <= 0, gaps.clamp_max(widest), gaps)
     climbed = pad(gaps.cumsum(1), (1, 0))
     return climbed.add_((mass * (target - climbed)).sum(1, keepdim=True))
 
@@ -125,10 +141,10 @@ def _improve(
     order: Tensor | None = None
     while True:
         before = residual.clone()
-        field = Field(x, precision, workspace("row"))
+        field = sums_over(x, precision)
         F = field.means().mul_(kappa).add_(x).sub_(target)
         # The violation itself, the error of the grid, and what rounding x to the dtype of the answer can do.
-        rounding = torch.where(steps > 0, unit * _shaken(field, x, kappa, tolerance * problem.scale / unit), 0)
+        rounding = torch.where(steps > 0, unit * _shaken(field, x, problem, tolerance / unit), 0)
         residual.copy_((largest(F) + strength * precision.error + rounding) / problem.scale)
         open_rows = (residual > tolerance) & (steps < max_steps)
         left = int(open_rows.sum())
@@ -137,7 +153,7 @@ def _improve(
         if left < 0.7 * len(x):
             # Go on with the rows that need it.
             index = open_rows.nonzero().flatten()
-            some = (x[index], residual[index], steps[index])
+            some = (x[index], torch.full_like(residual[index], torch.inf), steps[index])
             _improve(problem.rows(index), *some, tolerance, max_steps, precision, unit)
             x[index], residual[index], steps[index] = some
             return
@@ -145,7 +161,7 @@ def _improve(
             order = target.argsort(1)
         steps += open_rows
         if order is None:
-            new = field.solve(F, kappa, 1e-2).neg_().add_(x)
+            new = field.solve(F, kappa, 1e-3)[0].neg_().add_(x)
         else:
             # Where such a step did not help, an exact one, kept to what is known of the solution, does.
             new = _in_order(x - linear(field, F, kappa, 1e-3)[0], target, order, kappa)
@@ -153,18 +169,19 @@ def _improve(
         x.copy_(_but_for(~open_rows, new.clamp_(low - reach, high + reach), x))
 
 
-def _shaken(field: Field, x: Tensor, kappa: Tensor, matters: Tensor) -> Tensor:
-    """By how much the equation changes at most, per unit of relative error in x.
+def _shaken(field: Sums, x: Tensor, problem: _Problem, matters: float) -> Tensor:
+    """By how much the equation changes at most, per unit of relative error in the solution.
 
-    At most 1 + 2 |kappa| times the largest x; where that ``matters``, row by row what it really is, since units that are
-    far from all others, like the largest, hardly feel the coupling.
+    At most 1 + 2 |kappa| times its largest value; where that ``matters`` in relation to the scale, row by row what it
+    really is, since units that are far from all others, like the largest, hardly feel the coupling.
     """
-    simple = largest(x) * (1 + 2 * kappa.squeeze(1).abs())
-    if (simple < 0.25 * matters).all():
+    strength = problem.kappa.abs()
+    simple = (largest(x) + problem.shift.squeeze(1).abs()) * (1 + 2 * strength.squeeze(1))
+    if (simple < 0.25 * matters * problem.scale).all():
         return simple
-    size = x.abs()
+    size = (x + problem.shift).abs_()
     felt = size * field.slopes() + field.apply(size)
-    return (size + kappa.abs() * felt).amax(1)
+    return (size + strength * felt).amax(1)
 
 
 def _in_order(x: Tensor, target: Tensor, order: Tensor, kappa: Tensor) -> Tensor:
@@ -174,7 +191,7 @@ def _in_order(x: Tensor, target: Tensor, order: Tensor, kappa: Tensor) -> Tensor
     return torch.empty_like(x).scatter_(1, order, climbed)
 
 
-def linear(field: Field, b: Tensor, kappa: Tensor, relative: float) -> tuple[Tensor, Tensor]:
+def linear(field: Sums, b: Tensor, kappa: Tensor, relative: float) -> tuple[Tensor, Tensor]:
     """v with A v = b to ``relative`` accuracy, and v spread on the nodes.
 
     The solution by way of the grid is as exact as the sums are, unless units push each other apart so hard that 1/D varies
@@ -182,21 +199,18 @@ def linear(field: Field, b: Tensor, kappa: Tensor, relative: float) -> tuple[Ten
     preconditioner. It is not quite symmetric, so each direction is made orthogonal with the change of the residual (Polak &
     Ribiere).
     """
-    B = field.spread(b)
-    Y = field.smooth_part(B, kappa, 0.3 * relative)
-    diagonal = field.slopes().mul_(-kappa).add_(1)
-    v = field.read(Y).mul_(-kappa).add_(b).div_(diagonal)
-    on_nodes = 1 - kappa * field.slope
-    if on_nodes.amin() > _GENTLE:
-        return v, B.addcmul_(field.masses, kappa * Y, value=-1).div_(on_nodes)
+    v, V = field.solve(b, kappa, 0.3 * relative)
+    if isinstance(field, Pairs) or (kappa * field.slope).amax() < _GENTLE:
+        return v, V
     goal = relative * largest(b).clamp_min(1e-30)
+    diagonal = field.slopes().mul_(-kappa).add_(1)
     left = field.apply(v).mul_(-kappa).addcmul_(diagonal, v, value=-1).add_(b)
     direction, before = left, left
     inner = torch.ones_like(goal)
     for step in range(_MOST_LINEAR_STEPS):
         if (largest(left) <= goal).all():
             break
-        rough = field.solve(left, kappa, 1e-2)
+        rough = field.solve(left, kappa, 1e-2)[0]
         new = torch.linalg.vecdot(left, rough)
         turn = (new - torch.linalg.vecdot(before, rough)) / inner
         direction = rough if step == 0 else torch.addcmul(rough, turn.clamp_min(0).unsqueeze(1), direction)
