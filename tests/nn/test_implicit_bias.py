@@ -68,7 +68,7 @@ def test_steps_are_plain_iterations_from_the_plain_output(steps):
 
 
 def test_a_sample_does_not_depend_on_its_batch():
-    layer = ImplicitBiasConv2d(3, 4, 5, padding="same")
+    layer = ImplicitBiasConv2d(3, 4, 5, coupling=-0.5, padding="same")
     x = torch.randn(6, 3, 12, 12)
     x[0] *= 50
     torch.testing.assert_close(layer(x)[3:4], layer(x[3:4]), rtol=0, atol=1e-3)
@@ -77,7 +77,7 @@ def test_a_sample_does_not_depend_on_its_batch():
 
 
 def test_solve_shows_how_it_went():
-    layer = ImplicitBiasConv2d(3, 4, 5, padding="same")
+    layer = ImplicitBiasConv2d(3, 4, 5, coupling=-0.5, padding="same")
     x = torch.randn(2, 3, 12, 12)
     solution = layer.solve(x)
     assert solution.value.shape == (8, 144)
@@ -112,7 +112,7 @@ def test_learnt_couplings_cannot_leave_the_region_of_unique_solutions():
 
 
 def test_one_coupling_per_channel():
-    layer = ImplicitBiasConv2d(2, 3, 3, per_channel=True, dtype=torch.float64, tolerance=1e-10)
+    layer = ImplicitBiasConv2d(2, 3, 3, coupling=-0.5, per_channel=True, dtype=torch.float64, tolerance=1e-10)
     with torch.no_grad():
         layer.raw_coupling.copy_(torch.tensor([0.0, -0.5, 0.05]))
     x = torch.randn(2, 2, 6, 6, dtype=torch.float64)
@@ -125,7 +125,7 @@ def test_one_coupling_per_channel():
 
 
 def test_groups_of_a_linear_layer_are_coupled_apart():
-    layer = ImplicitBiasLinear(4, 6, coupling_groups=2, dtype=torch.float64, tolerance=1e-10)
+    layer = ImplicitBiasLinear(4, 6, coupling=-0.5, coupling_groups=2, dtype=torch.float64, tolerance=1e-10)
     x = torch.randn(3, 4, dtype=torch.float64)
     a, z = layer.to_standard()(x), layer(x)
     for part in (slice(0, 3), slice(3, 6)):
@@ -134,12 +134,12 @@ def test_groups_of_a_linear_layer_are_coupled_apart():
 
 def test_another_sigmoid_and_given_weights():
     x = torch.randn(3, 4, dtype=torch.float64)
-    clipped = ImplicitBiasLinear(4, 6, sigma=CLIP, dtype=torch.float64, tolerance=1e-10)
+    clipped = ImplicitBiasLinear(4, 6, coupling=-0.5, sigma=CLIP, dtype=torch.float64, tolerance=1e-10)
     z = clipped(x)
     pull = (10 * (z.unsqueeze(1) - z.unsqueeze(2))).clamp(-1, 1).mean(2)
     torch.testing.assert_close(z, clipped.to_standard()(x) + 0.5 * pull, rtol=0, atol=1e-9)
     ring = (torch.eye(6).roll(1, 0) + torch.eye(6).roll(-1, 0)) / 2
-    layer = ImplicitBiasLinear(4, 6, coupling_weights=ring, dtype=torch.float64, tolerance=1e-10)
+    layer = ImplicitBiasLinear(4, 6, coupling=-0.5, coupling_weights=ring, dtype=torch.float64, tolerance=1e-10)
     z = layer(x)
     pull = (ring.double() * (10 * (z.unsqueeze(1) - z.unsqueeze(2))).tanh()).sum(2)
     torch.testing.assert_close(z, layer.to_standard()(x) + 0.5 * pull, rtol=0, atol=1e-9)
@@ -153,6 +153,7 @@ def test_another_sigmoid_and_given_weights():
             lambda: ImplicitBiasLinear(3, 4, coupling=0.095),
             r"a learnt coupling needs to start below 0\.9 / slope = 0\.09",
         ),
+        (lambda: ImplicitBiasLinear(3, 4, coupling=0.06, sigma=CLIP), r"coupling \* slope needs to be below 0\.5"),
         (lambda: ImplicitBiasLinear(3, 4, slope=0.0), "slope needs to be above 0"),
         (lambda: ImplicitBiasLinear(3, 4, steps=0), r"steps needs to be None \(solve\) or at least 1, got 0"),
         (lambda: ImplicitBiasLinear(3, 4, tolerance=0.0), "tolerance needs to be above 0"),
@@ -169,7 +170,7 @@ def test_wrong_options_are_refused(make, message):
 
 
 def test_nan_stays_in_its_sample():
-    layer = ImplicitBiasConv2d(1, 2, 3)
+    layer = ImplicitBiasConv2d(1, 2, 3, coupling=-0.5)
     x = torch.randn(3, 1, 6, 6)
     x[1, 0, 2, 2] = torch.nan
     with pytest.warns(RuntimeWarning, match="did not reach tolerance"):

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 import torch
 
@@ -5,7 +7,8 @@ from neuronal.ops.dense_field import CLIP, TANH, solve_dense
 from neuronal.ops.field import Field
 from neuronal.ops.grid import Precision, bound, precision_for
 from neuronal.ops.mean_field import coupling_mean, solve
-from neuronal.ops.workspace import Workspace
+from neuronal.ops.pairs import Pairs
+from neuronal.ops.workspace import Workspace, workspace
 
 # The corners of what is promised: strong and weak coupling, both signs, flat and steep.
 CASES = [(-0.5, 10.0), (-2.0, 10.0), (-10.0, 50.0), (-10.0, 1.0), (0.05, 10.0), (0.018, 50.0), (0.9, 1.0), (-0.1, 3.0)]
@@ -197,14 +200,86 @@ def test_half_precision_is_solved_in_float32():
     torch.testing.assert_close(solution.value, solve(a.float(), -0.5, 10.0).value.bfloat16())
 
 
-@pytest.mark.parametrize("coupling", [-0.5, -3.0, 0.05])
-def test_the_clip_is_solved_exactly(coupling):
-    a = torch.randn(4, 30, dtype=torch.float64)
-    solution = solve_dense(a, coupling, 10.0, sigma=CLIP, tolerance=1e-12)
-    assert solution.converged.all()
-    z = solution.value
-    h = (10 * (z.unsqueeze(1) - z.unsqueeze(2))).clamp(-1, 1).mean(2)
-    torch.testing.assert_close(z, a - coupling * h, rtol=0, atol=1e-12)
+@pytest.mark.parametrize(("coupling", "slope"), [(-0.5, 10.0), (-2.0, 10.0), (-10.0, 50.0), (0.045, 10.0), (0.4, 1.0)])
+@pytest.mark.parametrize("n", [1, 2, 30, 300])
+def test_the_clip_is_solved_exactly(coupling, slope, n):
+    a = rows_of_all_kinds(n)
+    for solution in (
+        solve(a, coupling, slope, sigma="clip", tolerance=1e-12),
+        *([solve_dense(a, coupling, slope, sigma=CLIP, tolerance=1e-12)] if n < 50 else []),
+    ):
+        assert solution.converged.all()
+        z = solution.value
+        h = (slope * (z.unsqueeze(1) - z.unsqueeze(2))).clamp(-1, 1).mean(2)
+        assert ((z - a + coupling * h).abs().amax(1) <= 1e-12 * a.abs().amax(1).clamp_min(1)).all()
+
+
+@pytest.mark.parametrize(("coupling", "slope"), [(-0.5, 10.0), (-10.0, 10.0), (0.04, 10.0)])
+def test_gradients_of_the_clip(coupling, slope):
+    """Against the dense solve, away from kinks."""
+    g = torch.randn(4, 40, dtype=torch.float64)
+    found = []
+    for way in (
+        lambda *p: solve(*p, sigma="clip", tolerance=1e-12),
+        lambda *p: solve_dense(*p, sigma=CLIP, tolerance=1e-12),
+    ):
+        a = torch.randn(4, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        lam, p = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (coupling, slope))
+        found.append(torch.autograd.grad(way(a, lam, p).value, (a, lam, p), g))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-7)
+
+
+def test_the_clip_has_its_own_bound_of_uniqueness():
+    with pytest.raises(ValueError, match=r"coupling \* slope needs to be below 0\.5"):
+        solve(torch.zeros(1, 3, dtype=torch.float64), 0.06, 10.0, sigma="clip")
+
+
+@pytest.mark.parametrize("width", [1.0, 60.0, 500.0, 5000.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pairs_against_tanh(width, dtype):
+    """Narrow rows through exponentials, wider ones through those of a double, the widest through tanh itself."""
+    x = width * torch.randn(5, 20, dtype=dtype)
+    v = torch.randn(5, 20, dtype=dtype)
+    pairs = Pairs(x, Workspace())
+    differences = x.double().unsqueeze(1) - x.double().unsqueeze(2)
+    K = 1 - differences.tanh().square()
+    near = {"rtol": 0, "atol": 1e-6 if dtype == torch.float32 else 1e-14, "check_dtype": False}
+    torch.testing.assert_close(pairs.means(), differences.tanh().mean(2), **near)
+    torch.testing.assert_close(pairs.slopes(), K.mean(2), **near)
+    torch.testing.assert_close(pairs.apply(v), (K * v.double().unsqueeze(1)).mean(2), **near)
+    torch.testing.assert_close(pairs.stretch / width, (differences * K).mean(2) / width, **near)
+
+
+@pytest.mark.parametrize("n", [97, 400, 2000])
+def test_first_guesses_spare_the_units_most_of_the_work(n):
+    """Rows long enough for a guess on nodes end as exact as without, also where they are of very different widths."""
+    a = torch.randn(6, n) * torch.tensor([0.1, 0.3, 1.0, 1.0, 3.0, 10.0]).unsqueeze(1)
+    for coupling in (-2.0, -0.5, 0.05):
+        solution = solve(a, coupling, 10.0)
+        assert solution.converged.all()
+        assert (violation(solution.value, a, coupling, 10.0) <= solution.residual.double() + 1e-7).all()
+
+
+def test_memory_is_used_again_but_not_hoarded():
+    space = Workspace()
+    like = torch.zeros(())
+    first = space.take("a", (3, 4), like)
+    assert space.take("a", (2, 4), like).data_ptr() == first.data_ptr()
+    assert space.take("b", (3, 4), like).data_ptr() != first.data_ptr()
+    assert space.take("a", (3, 4), like, torch.float64).data_ptr() != first.data_ptr()
+    large = space.take("a", (1 << 22,), like)
+    assert space.take("a", (3, 4), like).data_ptr() == first.data_ptr() != large.data_ptr()
+
+
+def test_each_thread_has_its_own_memory():
+    mine = workspace("row")
+    theirs = []
+    thread = threading.Thread(target=lambda: theirs.append(workspace("row")))
+    thread.start()
+    thread.join()
+    assert workspace("row") is mine
+    assert theirs[0] is not mine
 
 
 def test_given_weights():

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from math import log
 from typing import Any
 
 import torch
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 from neuronal.nn import ImplicitBiasConv2d
+from neuronal.ops.workspace import release
 from neuronal.train.timing import StepTime, side_by_side
 
 SLOPE = 10.0
+# The profiler has something to say whenever it starts or stops; this is before its first start.
+os.environ.setdefault("KINETO_LOG_LEVEL", "9")
+_KINDS = {
+    "matrix products": ("aten::mm", "aten::bmm", "aten::addmm"),
+    "gather and scatter": ("aten::gather", "aten::scatter", "aten::index"),
+    "convolution": ("conv",),
+    "Python": ("neuronal::",),
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +61,10 @@ class Measured:
     """Part of the time that the forward pass takes."""
     residual: float
     steps: float
+    memory: float
+    """Peak of memory beyond that of Conv2d, in outputs of the layer."""
+    spent: dict[str, float]
+    """Shares of the time by kind of work."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -78,10 +94,48 @@ def measure_case(case: Case, *, rounds: int) -> Measured:
     times = side_by_side(actions, "Conv2d", rounds=rounds, warmup=2, cuda=device.type == "cuda")
     with torch.no_grad():
         solution = layer.solve(x)
-    share = times["forward"].seconds / times["implicit"].seconds
+    x.grad = None
+    plain.zero_grad()
+    layer.zero_grad()
+    release()
+    extra = peak_memory(actions["implicit"], device) - peak_memory(actions["Conv2d"], device)
     return Measured(
-        case, times["implicit"], share, solution.residual.max().item(), solution.steps.float().mean().item()
+        case,
+        times["implicit"],
+        forward_share=times["forward"].seconds / times["implicit"].seconds,
+        residual=solution.residual.max().item(),
+        steps=solution.steps.float().mean().item(),
+        memory=extra / out.nbytes,
+        spent=shares(actions["implicit"]),
     )
+
+
+def peak_memory(action: Callable[[], None], device: torch.device) -> float:
+    """Largest number of bytes taken at once while the action runs, beyond what was taken before."""
+    if device.type == "cuda":
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        action()
+        return torch.cuda.max_memory_allocated() - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as watched:
+        action()
+    # Every taking and giving back, in the order of time.
+    changes = [event.nbytes() for event in watched.profiler.kineto_results.events() if event.name() == "[memory]"]
+    return float(max(accumulate(changes), default=0))
+
+
+def shares(action: Callable[[], None]) -> dict[str, float]:
+    """Shares of the time of an action, by kind of work; on a GPU that of the CPU that drives it."""
+    with profile(activities=[ProfilerActivity.CPU]) as watched:
+        action()
+    spent = dict.fromkeys((*_KINDS, "other arithmetic"), 0.0)
+    for event in watched.key_averages():
+        kind = next(
+            (kind for kind, names in _KINDS.items() if any(name in event.key for name in names)), "other arithmetic"
+        )
+        spent[kind] += event.self_cpu_time_total
+    total = sum(spent.values())
+    return {kind: time / total for kind, time in spent.items()}
 
 
 def measure(*, rounds: int = 15) -> Iterator[Measured]:

@@ -10,6 +10,7 @@ from torch import nn
 from neuronal.names import find
 from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
 from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
 from neuronal.nn.zero_bias import ZeroBiasConv1d, ZeroBiasConv2d, ZeroBiasConv3d, ZeroBiasLinear
 
 Layer = Callable[..., nn.Module]
@@ -73,7 +74,19 @@ FARKAS = Family(
     Conv3d=FarkasConv3d,
 )
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (STANDARD, ZERO_BIAS, GEOMETRIC, FARKAS)}
+IMPLICIT_BIAS = Family(
+    name="implicit_bias",
+    unit="z = w·x + b − λ·mean tanh(p·(z′ − z))",
+    promise="A unit's bias depends on the other units of its channel; how much, λ, is learnt from 0.",
+    Linear=ImplicitBiasLinear,
+    Conv1d=ImplicitBiasConv1d,
+    Conv2d=ImplicitBiasConv2d,
+    Conv3d=ImplicitBiasConv3d,
+)
+
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (STANDARD, ZERO_BIAS, GEOMETRIC, FARKAS, IMPLICIT_BIAS)
+}
 
 
 def family(name: str) -> Family:

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
-from neuronal.ops.dense_field import TANH, Sigmoid, check_weights, solve_dense
-from neuronal.ops.mean_field import Solution, check_unique, coupling_mean, solve
+from neuronal.ops.dense_field import CLIP, TANH, Sigmoid, check_weights, solve_dense
+from neuronal.ops.grid import SigmaName
+from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_unique, coupling_mean, solve
 
-# Learnt couplings stay below this share of 1/slope, where solutions are unique with room to spare.
+# Learnt couplings stay below this share of where solutions are unique.
 _SHARE = 0.9
 
 
@@ -32,7 +33,7 @@ class _ImplicitBias(StandIn):
         device: Device,
         dtype: Dtype,
         *,
-        coupling: float = -0.5,
+        coupling: float = 0.0,
         slope: float = 10.0,
         learn_coupling: bool = True,
         learn_slope: bool = False,
@@ -43,10 +44,12 @@ class _ImplicitBias(StandIn):
         coupling_groups: int = 1,
         coupling_weights: Tensor | None = None,
     ) -> None:
-        check_unique(torch.tensor([float(coupling)]), torch.tensor([float(slope)]))
-        if learn_coupling and coupling * slope >= _SHARE:
+        most = TANH_BOUND if sigma is TANH and coupling_weights is None else ANY_BOUND
+        check_unique(torch.tensor([float(coupling)]), torch.tensor([float(slope)]), most)
+        self._most = _SHARE * most
+        if learn_coupling and coupling * slope >= self._most:
             raise ValueError(
-                f"a learnt coupling needs to start below {_SHARE} / slope = {_SHARE / slope:g}, got {coupling:g}. "
+                f"a learnt coupling needs to start below {self._most:g} / slope = {self._most / slope:g}, got {coupling:g}. "
                 "Use learn_coupling=False to fix it there."
             )
         if steps is not None and steps < 1:
@@ -92,7 +95,7 @@ class _ImplicitBias(StandIn):
     def _reset_coupling(self) -> None:
         self.log_slope.fill_(self.initial_slope).log_()
         # The inverse of what `coupling` does to a positive value.
-        top = _SHARE / self.initial_slope
+        top = self._most / self.initial_slope
         raw = self.initial_coupling
         self._fixed = not isinstance(self.raw_coupling, nn.Parameter)
         if raw > 0 and not self._fixed:
@@ -121,7 +124,7 @@ class _ImplicitBias(StandIn):
         """The coupling; a learnt one cannot leave the region where solutions are unique."""
         if self._fixed:
             return self.raw_coupling
-        top = _SHARE / self.slope
+        top = self._most / self.slope
         raw = self.raw_coupling
         return torch.where(raw > 0, top * torch.tanh(raw / top), raw)
 
@@ -131,8 +134,9 @@ class _ImplicitBias(StandIn):
         return self._solve_rows(*self._rows(a))
 
     def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
-        if self.sigma is TANH and self.coupling_weights is None:
-            return solve(rows, coupling, slope, tolerance=self.tolerance)
+        if self.sigma in (TANH, CLIP) and self.coupling_weights is None:
+            name: SigmaName = "tanh" if self.sigma is TANH else "clip"
+            return solve(rows, coupling, slope, sigma=name, tolerance=self.tolerance)
         given = {"sigma": self.sigma, "weights": self.coupling_weights, "tolerance": self.tolerance}
         return solve_dense(rows, coupling, slope, **given)  # type: ignore[arg-type]
 
@@ -211,14 +215,15 @@ class ImplicitBiasLinear(_ImplicitBias, LinearShape):
         in_features: Size of :math:`x`.
         out_features: Number of units :math:`N`.
         bias: Whether :math:`a` has a bias of its own.
-        coupling: :math:`\lambda`, below 1 / slope.
+        coupling: :math:`\lambda`, below 1 / slope. From 0 a learnt one starts as the plain layer.
         slope: :math:`p`.
         learn_coupling: Makes the coupling a parameter that cannot leave the region of unique solutions.
         learn_slope: Makes the slope a parameter.
         per_channel: One coupling per channel (per group of a linear layer) instead of one per layer.
         steps: ``None`` solves; ``k`` does k plain iterations from :math:`a` (1 is the paper's Lite form).
         tolerance: Bound on the residual, relative to max(1, max|a|). Settable.
-        sigma: Another odd sigmoid in the place of tanh, such as ``CLIP``; costs O(N^2).
+        sigma: Another odd sigmoid in the place of tanh; costs O(N^2) memory, but for ``CLIP``, which is solved in
+            O(N log N).
         coupling_groups: Number of equal groups the units of a linear layer are coupled in.
         coupling_weights: A symmetric matrix of non-negative weights for the units of a linear layer (of a group), rows
             summing to at most 1, in the place of 1/N; costs O(N^2).

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from neuronal.ops.mean_field import Solution, check_unique
+from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_unique
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,9 @@ def solve_dense(
         tolerance: Bound on the largest violation of the equation, relative to max(1, max|a|).
         max_steps: Newton steps after which a row is reported as not converged.
 
+    Raises:
+        ValueError: coupling * slope of 1/2 or more (1 for tanh with equal weights), where solutions need not be unique.
+
     Cost:
         O(N^2) memory and O(N^3) time per row and step.
     """
@@ -58,7 +61,7 @@ def solve_dense(
         raise ValueError(f"solve_dense needs rows of units, a tensor of shape (rows, N), got shape {tuple(a.shape)}.")
     n = a.shape[1]
     lam, p = (torch.as_tensor(v, device=a.device, dtype=a.dtype).expand(a.shape[0]) for v in (coupling, slope))
-    check_unique(lam.detach(), p.detach())
+    check_unique(lam.detach(), p.detach(), TANH_BOUND if sigma is TANH and weights is None else ANY_BOUND)
     w = check_weights(weights, n).to(a) if weights is not None else a.new_full((n, n), 1 / n)
     with torch.no_grad():
         value, residual, steps = _newton(a, lam, p, sigma, w, tolerance, max_steps)

@@ -135,8 +135,8 @@ class Field:
         return self._space.take(name, (self.precision.points, length), self._offset)
 
     def _cells_of(self, planes: Tensor) -> Tensor:
-        rows = self._shape[0]
-        return planes[:, : rows * self._cells].view(-1, rows, self._cells)
+        shape = (len(planes), self._shape[0], self._cells)
+        return planes.as_strided(shape, (planes.stride(0), self._cells, 1))
 
     @property
     def _weights(self) -> Tensor:

@@ -26,21 +26,21 @@ _COARSEST = 0.4
 # What rounding does to a mean of numbers up to 1.
 _ROUNDING = {torch.float32: 2e-7, torch.float64: 1e-15}
 
+SigmaName = Literal["tanh", "clip"]
 Kernel = Literal["tanh", "slope", "stretch"]
 """tanh(t); its derivative sech^2(t); t sech^2(t), what the sum gains as the slope grows."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """How finely the sums are computed: points per unit, spacing of the nodes, and the error that comes of it.
-
-    No points: without a grid, over all pairs.
-    """
+    """How the sums are computed: points per unit, spacing of the nodes, and the error that comes of it."""
 
     points: int
+    """0 without a grid."""
     spacing: float
     error: float
     dtype: torch.dtype
+    sigma: SigmaName = "tanh"
 
 
 def precision_for(allowed: float, width: float, dtype: torch.dtype) -> Precision:
@@ -54,9 +54,9 @@ def precision_for(allowed: float, width: float, dtype: torch.dtype) -> Precision
     return Precision(points, spacing, bound(points) * spacing**points + _ROUNDING[dtype], dtype)
 
 
-def without_grid(dtype: torch.dtype) -> Precision:
-    """Sums over all pairs, exact but for rounding."""
-    return Precision(0, 0.0, _ROUNDING[dtype], dtype)
+def without_grid(dtype: torch.dtype, sigma: SigmaName = "tanh") -> Precision:
+    """Sums that are exact but for rounding."""
+    return Precision(0, 0.0, _ROUNDING[dtype], dtype, sigma)
 
 
 @cache
@@ -111,19 +111,18 @@ def sums(masses: Tensor, precision: Precision, kernel: Kernel, space: Workspace,
         out = space.take(name, (rows, n), masses)
         return torch.mm(masses, _table(n, n, 0, precision, kernel, masses.device), out=out)
     blocks, window = -(-n // _BLOCK), _BLOCK + 2 * side
-    padded = space.take("padded", (rows, blocks * _BLOCK + 2 * side), masses)
-    padded[:, :side], padded[:, side + n :] = 0, 0
-    padded[:, side : side + n] = masses
+    padded = space.take("padded", (rows, blocks * _BLOCK + 2 * side), masses).zero_()
+    padded.narrow(1, side, n).copy_(masses)
     windows = space.take("windows", (rows, blocks, window), masses).copy_(padded.unfold(1, window, _BLOCK))
     found = space.take(name, (rows, blocks, _BLOCK), masses)
     table = _table(window, _BLOCK, side, precision, kernel, masses.device)
-    torch.mm(windows.view(-1, window), table, out=found.view(-1, _BLOCK))
+    torch.mm(windows.flatten(0, 1), table, out=found.flatten(0, 1))
     if kernel == "tanh":
         # What lies beyond the table pulls with all its mass: to the right if it is there, else to the left.
         before = padded.view(rows, -1, _BLOCK).sum(2).cumsum(1)
         left, right = pad(before, (1, 0))[:, :blocks], before[:, -1:] - before[:, 2 * side // _BLOCK :]
         found += (right - left).unsqueeze(2)
-    return found.view(rows, -1)[:, :n]
+    return found.flatten(1).narrow(1, 0, n)
 
 
 def _kernel(t: Tensor, kernel: Kernel) -> Tensor:

@@ -23,15 +23,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuronal.ops.grid import Precision, precision_for, without_grid
+from neuronal.ops.grid import Precision, SigmaName, precision_for, without_grid
 from neuronal.ops.newton import Sums, largest, linear, newton, sums_over
 
 MAX_STEPS = 60
+# Below this coupling * slope solutions are unique: for tanh over all units alike, whose slopes make a positive matrix;
+# and for any sigmoid with slopes up to 1 and any weights, where that is not so.
+TANH_BOUND, ANY_BOUND = 1.0, 0.5
 # A solve in float32 cannot promise more than this; below it the work is done in float64.
 _FLOAT32_FLOOR = 5e-5
 # Rows are taken in groups of about this many units, so that what a step needs stays in the cache.
 _CHUNK = 1 << 18
 _PAIRS = 1 << 20
+# Up to so many units in all, calls cost more than memory.
+_SMALL = 1 << 16
 # Rows of up to so many units are summed pair by pair.
 _FEW = 96
 # Up to this width a wider grid costs next to nothing.
@@ -53,7 +58,13 @@ class Solution:
 
 
 def solve(
-    a: Tensor, coupling: Tensor | float, slope: Tensor | float, *, tolerance: float = 1e-4, max_steps: int = MAX_STEPS
+    a: Tensor,
+    coupling: Tensor | float,
+    slope: Tensor | float,
+    *,
+    sigma: SigmaName = "tanh",
+    tolerance: float = 1e-4,
+    max_steps: int = MAX_STEPS,
 ) -> Solution:
     r"""Solves the equation for every row; differentiable with respect to ``a``, ``coupling`` and ``slope``.
 
@@ -61,50 +72,51 @@ def solve(
         a: ``(rows, N)``. Half precision is solved in float32.
         coupling: :math:`\lambda`, a number or one per row; negative contracts.
         slope: :math:`p > 0`, a number or one per row.
+        sigma: ``"clip"`` puts clip(t, -1, 1) in the place of tanh(t).
         tolerance: Bound on the residual to stop at.
         max_steps: Newton steps after which a row is given up and reported as not converged.
 
     Raises:
-        ValueError: :math:`\lambda p \ge 1`, where solutions need not be unique, or a slope that is not positive.
+        ValueError: :math:`\lambda p \ge 1` (clip: 1/2), where solutions need not be unique, or a slope that is not positive.
 
     Cost:
-        O(N) per row and step while a row spans up to some hundred times 1/p; O(N log N) beyond.
+        O(N) per row and step while a row spans up to some thousand times 1/p; O(N log N) beyond, and for the clip.
     """
     if a.dim() != 2:
         raise ValueError(f"solve needs rows of units, a tensor of shape (rows, N), got shape {tuple(a.shape)}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = (torch.as_tensor(v, device=a.device, dtype=work).expand(a.shape[0]) for v in (coupling, slope))
     if not torch.compiler.is_compiling():
-        check_unique(lam, p)
-    value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps)
+        check_unique(lam, p, TANH_BOUND if sigma == "tanh" else ANY_BOUND)
+    value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps, sigma)
     return Solution(value.to(a.dtype), residual, steps, converged)
 
 
-def check_unique(coupling: Tensor, slope: Tensor) -> None:
-    """``ValueError`` if the bound below which solutions are unique is violated anywhere."""
+def check_unique(coupling: Tensor, slope: Tensor, most: float = TANH_BOUND) -> None:
+    """``ValueError`` if coupling * slope is ``most`` or more anywhere: below, solutions are unique."""
     if slope.numel() == 0 or coupling.is_meta or slope.is_meta:
         return
     if not (slope > 0).all():
         raise ValueError(f"slope needs to be above 0, got {slope.min().item():g}.")
     worst = int((coupling * slope).argmax())
     lam, p = coupling[worst].item(), slope[worst].item()
-    if not lam * p < 1:
+    if not lam * p < most:
         raise ValueError(
-            f"coupling * slope needs to be below 1 for a unique solution, got {lam:g} * {p:g} = {lam * p:g}. "
-            f"With slope {p:g} choose a coupling below {1 / p:g}; any negative one will do."
+            f"coupling * slope needs to be below {most:g} for a unique solution, got {lam:g} * {p:g} = {lam * p:g}. "
+            f"With slope {p:g} choose a coupling below {most / p:g}; any negative one will do."
         )
 
 
 @torch.library.custom_op("neuronal::mean_field", mutates_args=())
 def _solve(
-    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int
+    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with torch.autocast(a.device.type, enabled=False):
-        return _solve_rows(a, coupling, slope, tolerance, max_steps)
+        return _solve_rows(a, coupling, slope, tolerance, max_steps, sigma)
 
 
 def _solve_rows(
-    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int
+    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     value = torch.empty_like(a, memory_format=torch.contiguous_format)
     residual = a.new_zeros(a.shape[0])
@@ -117,7 +129,7 @@ def _solve_rows(
     # The error of the grid may take up a quarter of the tolerance.
     allowed = 0.25 * tolerance * largest(safe).clamp_min(1) / coupling.abs().clamp_min(1e-12)
     double = a.dtype == torch.float64 or tolerance < _FLOAT32_FLOOR
-    for rows, precision in _groups(safe, slope, allowed, torch.float64 if double else torch.float32):
+    for rows, precision in _groups(safe, slope, allowed, torch.float64 if double else torch.float32, sigma):
         some = (safe[rows].to(precision.dtype), coupling[rows], slope[rows])
         unit = torch.finfo(a.dtype).eps
         one = newton(*some, (1 - 4 * unit) * tolerance, max_steps, precision, unit / 2)
@@ -130,7 +142,7 @@ def _solve_rows(
 
 
 @_solve.register_fake
-def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int) -> tuple[Tensor, ...]:
+def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str) -> tuple[Tensor, ...]:
     rows = a.shape[0]
     flags = torch.empty(rows, dtype=torch.bool, device=a.device)
     return torch.empty_like(a), a.new_empty(rows), torch.empty(rows, dtype=torch.long, device=a.device), flags
@@ -138,15 +150,15 @@ def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: i
 
 @torch.library.custom_op("neuronal::mean_field_vjp", mutates_args=())
 def _vjp(
-    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for a, coupling and slope: v with A v = g, and what follows from it, row by row."""
     with torch.autocast(z.device.type, enabled=False):
-        return _vjp_rows(g, z, coupling, slope, with_coupling, with_slope)
+        return _vjp_rows(g, z, coupling, slope, with_coupling, with_slope, sigma)
 
 
 def _vjp_rows(
-    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     v, d_coupling, d_slope = torch.zeros_like(z), torch.zeros_like(coupling), torch.zeros_like(slope)
     if z.numel() == 0:
@@ -157,9 +169,9 @@ def _vjp_rows(
     # Units that push each other apart multiply errors by up to 1 / (1 - coupling slope).
     room = 1 - (coupling * slope).clamp_min(0)
     single = z.dtype == torch.float32
-    relative = (3e-5 if single else 1e-12) * float(room.amin())
+    relative = 3e-5 if single else 1e-12
     sums = torch.where(coupling > 0, 3 * room.square(), 1.0) * (3e-5 if single else 3e-13)
-    for rows, precision in _groups(safe, slope, sums, z.dtype):
+    for rows, precision in _groups(safe, slope, sums, z.dtype, sigma):
         lam, p = (t[rows].to(precision.dtype).unsqueeze(1) for t in (coupling, slope))
         value = safe[rows].to(precision.dtype)
         field = sums_over((value - value.mean(1, keepdim=True)).mul_(p), precision)
@@ -179,7 +191,7 @@ def _vjp_rows(
 
 @_vjp.register_fake
 def _(
-    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
 ) -> tuple[Tensor, ...]:
     return torch.empty_like(z), torch.empty_like(coupling), torch.empty_like(slope)
 
@@ -188,19 +200,23 @@ class _Solve(torch.autograd.Function):
     """The solve with its implicit gradient."""
 
     @staticmethod
-    def forward(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = _solve(a, coupling, slope, tolerance, max_steps)
+    def forward(
+        a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
+    ) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = _solve(a, coupling, slope, tolerance, max_steps, sigma)
         return found
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.save_for_backward(output[0], inputs[1], inputs[2])
+        ctx.sigma = inputs[5]
         ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         _, with_coupling, with_slope, *_ = ctx.needs_input_grad
-        return (*_vjp(g.contiguous(), *ctx.saved_tensors, with_coupling, with_slope), None, None)
+        found = _vjp(g.contiguous(), *ctx.saved_tensors, with_coupling, with_slope, ctx.sigma)
+        return (*found, None, None, None)
 
 
 def _finite(rows: Tensor) -> Tensor:
@@ -209,18 +225,23 @@ def _finite(rows: Tensor) -> Tensor:
 
 
 def _groups(
-    a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype
+    a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype, sigma: str = "tanh"
 ) -> Iterator[tuple[Tensor | slice, Precision]]:
     """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed."""
     count, units = a.shape
-    if units <= _FEW:
-        size = _even(count, max(1, _PAIRS // units**2))
-        yield from ((slice(start, start + size), without_grid(dtype)) for start in range(0, count, size))
+    if sigma == "clip" or units <= _FEW:
+        exact = without_grid(torch.float64, "clip") if sigma == "clip" else without_grid(dtype)
+        size = _even(count, max(1, _CHUNK // units if sigma == "clip" else _PAIRS // units**2))
+        yield from ((slice(start, start + size), exact) for start in range(0, count, size))
         return
     width = slope * (a.amax(1) - a.amin(1))
     # Of a wide row, the nodes are what fills the cache.
     nodes = float(width.mean()) / precision_for(float(allowed.amin()), 0.0, dtype).spacing
-    for rows in _like(width, _even(count, max(1, _CHUNK // max(units, int(nodes))))):
+    size = max(1, _CHUNK // max(units, int(nodes)))
+    if a.numel() > _SMALL:
+        # What a group needs is some twenty times its units; of a layer that comes in three groups, some seven times.
+        size = min(size, -(-count // 3))
+    for rows in _like(width, _even(count, size)):
         yield rows, precision_for(float(allowed[rows].amin()), float(width[rows].amax()), dtype)
 
 

@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 from neuronal.ops.field import Field
 from neuronal.ops.grid import Precision, precision_for
 from neuronal.ops.pairs import Pairs
+from neuronal.ops.windows import Windows, descend
 from neuronal.ops.workspace import workspace
 
 _MOST_LINEAR_STEPS = 200
@@ -29,11 +30,13 @@ def largest(rows: Tensor) -> Tensor:
     return torch.maximum(rows.amax(1), -rows.amin(1))
 
 
-Sums = Field | Pairs
+Sums = Field | Pairs | Windows
 
 
 def sums_over(x: Tensor, precision: Precision) -> Sums:
     """The sums over the units of rows, to that precision; good until the next are made."""
+    if precision.sigma == "clip":
+        return Windows(x)
     space = workspace("row")
     return Field(x, precision, space) if precision.points else Pairs(x, space)
 
@@ -83,6 +86,10 @@ def _first_guess(problem: _Problem, steps: Tensor, tolerance: float, max_steps: 
     promised of the result: whatever it misses is seen and mended at the units themselves.
     """
     target, kappa = problem.target, problem.kappa
+    if precision.sigma == "clip":
+        x, taken = descend(target, kappa, 0.1 * tolerance * problem.scale, max_steps)
+        steps += taken
+        return x
     if not precision.points:
         return target.clone()
     # Over many units the errors of the grid cancel each other to a small part of their bound.
@@ -144,8 +151,8 @@ def _improve(
         field = sums_over(x, precision)
         F = field.means().mul_(kappa).add_(x).sub_(target)
         # The violation itself, the error of the grid, and what rounding x to the dtype of the answer can do.
-        rounding = torch.where(steps > 0, unit * _shaken(field, x, problem, tolerance / unit), 0)
-        residual.copy_((largest(F) + strength * precision.error + rounding) / problem.scale)
+        rounding = _shaken(field, x, problem, tolerance / unit).mul_(steps > 0)
+        residual.copy_((largest(F) + strength * precision.error).add_(rounding, alpha=unit).div_(problem.scale))
         open_rows = (residual > tolerance) & (steps < max_steps)
         left = int(open_rows.sum())
         if not left:
@@ -200,9 +207,11 @@ def linear(field: Sums, b: Tensor, kappa: Tensor, relative: float) -> tuple[Tens
     Ribiere).
     """
     v, V = field.solve(b, kappa, 0.3 * relative)
-    if isinstance(field, Pairs) or (kappa * field.slope).amax() < _GENTLE:
+    strongest = 0.0 if not isinstance(field, Field) else float((kappa * field.slope).amax())
+    if strongest < _GENTLE:
         return v, V
-    goal = relative * largest(b).clamp_min(1e-30)
+    # What is left may be multiplied by as much as 1 / (1 - strongest) in the solution.
+    goal = (1 - strongest) * relative * largest(b).clamp_min(1e-30)
     diagonal = field.slopes().mul_(-kappa).add_(1)
     left = field.apply(v).mul_(-kappa).addcmul_(diagonal, v, value=-1).add_(b)
     direction, before = left, left

@@ -10,6 +10,7 @@ from torch import Tensor
 from neuronal.ops.field import chebyshev, interval
 from neuronal.ops.workspace import Workspace
 
+
 def _exponent(furthest: float, dtype: torch.dtype) -> torch.dtype | None:
     """The dtype in which exp of twice the furthest value is a number; none beyond double."""
     if furthest < 40 and dtype == torch.float32:
@@ -22,30 +23,30 @@ class Pairs:
 
     def __init__(self, x: Tensor, space: Workspace) -> None:
         """``x`` is ``(rows, N)``. Good until the next one is made in the workspace."""
-        self._space, self._units = space, x.shape[1]
-        rows, n = x.shape
-        self._pairs = space.take("pairs", (rows, n, n), x)
+        self._x, self._space, self._units = x, space, x.shape[1]
+        shape = (*x.shape, x.shape[1])
+        # p_ki = 1 / (1 + exp 2 (x_k - x_i)): tanh of the difference is 1 - 2p, and its derivative 4 p (1 - p).
+        self._pairs = space.take("pairs", shape, x)
         middle = x.mean(1, keepdim=True)
         dtype = _exponent((x - middle).abs_().amax().item(), x.dtype)
         if dtype:
-            # tanh of a difference from the exponentials of both: N of these in the place of N^2 of those.
+            # From the exponentials of both units: N of these in the place of N^2.
             e = (x - middle).to(dtype).mul_(2).exp_()
-            sums, differences = (space.take(name, (rows, n, n), e) for name in ("sums", "differences"))
-            torch.sub(e.unsqueeze(2), e.unsqueeze(1), out=differences)
-            torch.div(differences, torch.add(e.unsqueeze(2), e.unsqueeze(1), out=sums), out=self._pairs)
+            sums = torch.add(e.unsqueeze(2), e.unsqueeze(1), out=space.take("sums", shape, e))
+            torch.div(e.unsqueeze(1), sums, out=self._pairs)
         else:
-            torch.sub(x.unsqueeze(2), x.unsqueeze(1), out=self._pairs).tanh_()
-        self._x = x
+            torch.sub(x.unsqueeze(1), x.unsqueeze(2), out=self._pairs).mul_(2).sigmoid_()
 
     @cached_property
     def tanh(self) -> Tensor:
         """Mean tanh of the differences to all units, at every unit."""
-        return self._pairs.sum(1).div_(self._units)
+        return self._pairs.sum(1).mul_(-2 / self._units).add_(1)
 
     @cached_property
     def _kernel(self) -> Tensor:
-        one = self._pairs.new_ones(())
-        return torch.addcmul(one, self._pairs, self._pairs, value=-1, out=self._space.take("sums", self._shape, one))
+        """A quarter of sech^2."""
+        out = self._space.take("sums", self._shape, self._x)
+        return torch.addcmul(self._pairs, self._pairs, self._pairs, value=-1, out=out)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -54,7 +55,7 @@ class Pairs:
     @cached_property
     def slope(self) -> Tensor:
         """Mean sech^2 of the differences to all units, at every unit."""
-        return self._kernel.sum(1).div_(self._units)
+        return self._kernel.sum(1).mul_(4 / self._units)
 
     @cached_property
     def stretch(self) -> Tensor:
@@ -71,7 +72,7 @@ class Pairs:
 
     def apply(self, v: Tensor) -> Tensor:
         """Mean over k of sech^2(x_k - x_i) v_k."""
-        return torch.bmm(v.unsqueeze(1), self._kernel).squeeze(1).div_(self._units)
+        return torch.bmm(v.unsqueeze(1), self._kernel).squeeze(1).mul_(4 / self._units)
 
     def spread(self, v: Tensor) -> Tensor:
         """What the units weigh times ``v``."""

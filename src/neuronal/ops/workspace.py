@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from itertools import accumulate
+from math import prod
+from operator import mul
 
 import torch
 from torch import Tensor
@@ -20,14 +23,15 @@ class Workspace:
     def take(self, name: str, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """An uninitialised tensor on the device of ``like``; it is good until the name is taken again."""
         dtype = dtype or like.dtype
-        key, size = (name, dtype, like.device), torch.Size(shape).numel()
+        key, size = (name, dtype, like.device), prod(shape)
         kept = self._kept.get(key)
         if kept is None or kept.numel() < size:
             kept = torch.empty(size, dtype=dtype, device=like.device)
             # Streams of a GPU may run at the same time, and its allocator keeps memory anyway.
             if like.device.type == "cpu" and kept.nbytes <= _KEPT_BYTES:
                 self._kept[key] = kept
-        return kept[:size].view(shape)
+        strides = tuple(accumulate(shape[:0:-1], mul, initial=1))[::-1]
+        return kept.as_strided(shape, strides)
 
 
 _own = threading.local()
@@ -37,3 +41,8 @@ def workspace(name: str) -> Workspace:
     """The workspace of this name that belongs to the current thread."""
     spaces: dict[str, Workspace] = _own.__dict__.setdefault("spaces", {})
     return spaces.setdefault(name, Workspace())
+
+
+def release() -> None:
+    """Gives back what the current thread has kept; the next solve takes it anew."""
+    _own.__dict__.pop("spaces", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import mean
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -42,7 +43,7 @@ def implicit_table(rows: Sequence[Measured], power: float) -> Table:
     drawn = Table(title="implicit-bias Conv2d, kernel 5, against nn.Conv2d", box=SIMPLE_HEAD, pad_edge=False)
     drawn.title_justify = "left"
     drawn.add_column("batch, channels, side, λ", no_wrap=True)
-    for head in ("ms", "ratio", "limit", "forward", "residual", "steps"):
+    for head in ("ms", "ratio", "limit", "residual", "steps", "memory"):
         drawn.add_column(head, justify="right", no_wrap=True)
     for row in rows:
         over = row.case.limit is not None and round(row.time.ratio, 1) > row.case.limit
@@ -52,13 +53,17 @@ def implicit_table(rows: Sequence[Measured], power: float) -> Table:
             f"{1000 * row.time.seconds:.1f}",
             f"[red]{ratio}[/]" if over else ratio,
             "" if row.case.limit is None else f"{row.case.limit:g}",
-            f"{100 * row.forward_share:.0f}%",
             f"{row.residual:.0e}",
             f"{row.steps:.1f}",
+            f"{row.memory:.1f}",
         )
+    forward = 100 * mean(row.forward_share for row in rows)
+    kinds = ", ".join(f"{kind} {100 * mean(row.spent[kind] for row in rows):.0f}%" for kind in rows[0].spent)
     drawn.caption = (
-        f"forward + backward with input gradient; time per row grows like N to the power of {power:.2f} "
-        "from 16x16 to 128x128; residual: bound on the violation of the equation, of max(1, max|a|)"
+        f"forward + backward with input gradient, {forward:.0f}% of it forward; "
+        f"time per row grows like N to the power of {power:.2f} "
+        "from 16x16 to 128x128; residual: bound on the violation of the equation, of max(1, max|a|); "
+        f"memory: peak beyond Conv2d's, in outputs of the layer. Time goes into {kinds}."
     )
     drawn.caption_justify = "left"
     return drawn
