@@ -20,8 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"data", *CORE},
     "recipes": {"experiments.recipe"},
     "experiments": {"recipes", "train", "probes", "models", "nn", "data", *CORE},
-    "bench": {"train", "nn", *CORE},
-    "report": {"bench", "experiments", "train", "nn", "data", *CORE},
+    "bench": {"train", "nn", "ops", *CORE},
+    "report": {"bench", "experiments", "train", "nn", "ops", "data", *CORE},
     "cli": {"report", "bench", "experiments", "recipes", "train", "models", "nn", "data", *CORE},
     "__main__": {"cli"},
 }

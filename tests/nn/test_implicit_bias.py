@@ -1,3 +1,5 @@
+import copy
+import pickle
 import warnings
 
 import pytest
@@ -5,7 +7,7 @@ import torch
 from torch import nn
 
 from neuronal.nn import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
-from neuronal.ops.dense_field import CLIP
+from neuronal.ops.dense_field import CLIP, TANH
 
 KINDS = [
     (ImplicitBiasLinear, nn.Linear(6, 9), (4, 6)),
@@ -177,3 +179,11 @@ def test_nan_stays_in_its_sample():
         z = layer(x)
     assert z[1].isnan().all()
     assert z[[0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize("sigma", [TANH, CLIP])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
+def test_copies_solve_the_same_equation(sigma, copied):
+    layer = ImplicitBiasLinear(3, 8, coupling=-0.5, sigma=sigma)
+    x = torch.randn(4, 3)
+    assert torch.equal(copied(layer)(x), layer(x))

@@ -44,7 +44,7 @@ class _ImplicitBias(StandIn):
         coupling_groups: int = 1,
         coupling_weights: Tensor | None = None,
     ) -> None:
-        most = TANH_BOUND if sigma is TANH and coupling_weights is None else ANY_BOUND
+        most = TANH_BOUND if sigma == TANH and coupling_weights is None else ANY_BOUND
         check_unique(torch.tensor([float(coupling)]), torch.tensor([float(slope)]), most)
         self._most = _SHARE * most
         if learn_coupling and coupling * slope >= self._most:
@@ -64,7 +64,7 @@ class _ImplicitBias(StandIn):
             if self._plain is not nn.Linear:
                 raise ValueError("coupling_weights are for linear layers; a convolution couples all positions alike.")
             coupling_weights = check_weights(coupling_weights, self.num_units // coupling_groups).to(device, dtype)
-        if steps is not None and (sigma is not TANH or coupling_weights is not None):
+        if steps is not None and (sigma != TANH or coupling_weights is not None):
             raise ValueError("steps goes with tanh and equal weights only. Leave it out to solve.")
         self.sigma = sigma
         self.register_buffer("coupling_weights", coupling_weights)
@@ -135,7 +135,7 @@ class _ImplicitBias(StandIn):
 
     def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
         if self.sigma in (TANH, CLIP) and self.coupling_weights is None:
-            name: SigmaName = "tanh" if self.sigma is TANH else "clip"
+            name: SigmaName = "tanh" if self.sigma == TANH else "clip"
             return solve(rows, coupling, slope, sigma=name, tolerance=self.tolerance)
         given = {"sigma": self.sigma, "weights": self.coupling_weights, "tolerance": self.tolerance}
         return solve_dense(rows, coupling, slope, **given)  # type: ignore[arg-type]

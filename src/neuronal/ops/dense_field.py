@@ -25,8 +25,20 @@ class Sigmoid:
     derivative: Callable[[Tensor], Tensor]
 
 
-TANH = Sigmoid("tanh", torch.tanh, lambda x: 1 - x.tanh().square())
-CLIP = Sigmoid("clip", lambda x: x.clamp(-1, 1), lambda x: (x.abs() <= 1).to(x.dtype))
+def _sech2(x: Tensor) -> Tensor:
+    return 1 - x.tanh().square()
+
+
+def _clip(x: Tensor) -> Tensor:
+    return x.clamp(-1, 1)
+
+
+def _inside(x: Tensor) -> Tensor:
+    return (x.abs() <= 1).to(x.dtype)
+
+
+TANH = Sigmoid("tanh", torch.tanh, _sech2)
+CLIP = Sigmoid("clip", _clip, _inside)
 """Straight between -1 and 1: everything is piecewise linear, and solved exactly in finitely many steps."""
 
 
@@ -61,7 +73,7 @@ def solve_dense(
         raise ValueError(f"solve_dense needs rows of units, a tensor of shape (rows, N), got shape {tuple(a.shape)}.")
     n = a.shape[1]
     lam, p = (torch.as_tensor(v, device=a.device, dtype=a.dtype).expand(a.shape[0]) for v in (coupling, slope))
-    check_unique(lam.detach(), p.detach(), TANH_BOUND if sigma is TANH and weights is None else ANY_BOUND)
+    check_unique(lam.detach(), p.detach(), TANH_BOUND if sigma == TANH and weights is None else ANY_BOUND)
     w = check_weights(weights, n).to(a) if weights is not None else a.new_full((n, n), 1 / n)
     with torch.no_grad():
         value, residual, steps = _newton(a, lam, p, sigma, w, tolerance, max_steps)
