@@ -16,6 +16,7 @@ For :math:`\lambda p < 1` the solution is unique and keeps the order of the unit
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -256,12 +257,11 @@ def _like(width: Tensor, size: int) -> Iterator[Tensor | slice]:
         yield slice(0, len(width))
         return
     widths, order = width.sort()
-    start = 0
-    ordered = widths.tolist()
-    for end in range(1, len(ordered) + 1):
-        if end == len(ordered) or ordered[end] > 2 * ordered[start] + _NARROW or end - start == size:
-            yield order[start:end]
-            start = end
+    ordered, start = widths.tolist(), 0
+    while start < len(ordered):
+        end = min(start + size, bisect_right(ordered, 2 * ordered[start] + _NARROW))
+        yield order[start:end]
+        start = end
 
 
 def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
