@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": CORE,
     "nn": {"ops", *CORE},
     "models": {"nn", *CORE},
+    "convert": {"models", "nn", *CORE},
     "data": CORE,
     "geometry": {"nn", "ops", *CORE},
     "probes": {"geometry", "nn", "data", *CORE},
@@ -21,8 +22,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recipes": {"experiments.recipe"},
     "experiments": {"recipes", "train", "probes", "models", "nn", "data", *CORE},
     "bench": {"train", "nn", "ops", *CORE},
-    "report": {"bench", "experiments", "train", "nn", "ops", "data", *CORE},
-    "cli": {"report", "bench", "experiments", "recipes", "train", "models", "nn", "data", *CORE},
+    "report": {"bench", "experiments", "convert", "train", "nn", "ops", "data", *CORE},
+    "cli": {"report", "bench", "experiments", "recipes", "convert", "train", "models", "nn", "data", *CORE},
     "__main__": {"cli"},
 }
 

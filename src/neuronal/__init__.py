@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from neuronal.convert.checkpoint import load_model, save_model
+    from neuronal.convert.convert import Change, Conversion, convert, to_standard
+    from neuronal.convert.fold import fold_batch_norm
     from neuronal.experiments.compare import Comparison, compare
     from neuronal.experiments.recipe import Recipe
     from neuronal.experiments.record import Record
@@ -21,30 +24,44 @@ __version__ = "0.1.0"
 
 _HOME = {
     "FAMILIES": "nn.families",
+    "Change": "convert.convert",
     "Comparison": "experiments.compare",
+    "Conversion": "convert.convert",
     "Family": "nn.families",
     "Recipe": "experiments.recipe",
     "Record": "experiments.record",
     "Study": "experiments.sweep",
     "compare": "experiments.compare",
+    "convert": "convert.convert",
     "create_model": "models.registry",
+    "fold_batch_norm": "convert.fold",
     "list_models": "models.registry",
+    "load_model": "convert.checkpoint",
     "run": "experiments.run",
+    "save_model": "convert.checkpoint",
     "sweep": "experiments.sweep",
+    "to_standard": "convert.convert",
 }
 
 __all__ = [
     "FAMILIES",
+    "Change",
     "Comparison",
+    "Conversion",
     "Family",
     "Recipe",
     "Record",
     "Study",
     "compare",
+    "convert",
     "create_model",
+    "fold_batch_norm",
     "list_models",
+    "load_model",
     "run",
+    "save_model",
     "sweep",
+    "to_standard",
 ]
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -111,6 +111,66 @@ def report(
         if len(records) < len(found):
             print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
         _show(study, run, records, False, as_json)
+
+
+@app.command()
+def convert(
+    source: Annotated[
+        str, typer.Argument(help="A model of ours, timm:NAME, torchvision:NAME, package.module:function, or a file.")
+    ],
+    to: Annotated[str, typer.Option(help="The neuron (see: neuronal neurons).")],
+    out: Annotated[Path | None, typer.Option(help="File to write, such as resnet18_geometric.safetensors.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="An option of the layers, such as coupling=-0.5.")] = None,
+    batch_norm: Annotated[str, typer.Option(help="For zero_bias: fold, scale_only or drop.")] = "fold",
+    pretrained: Annotated[bool, typer.Option("--pretrained", help="With the weights timm downloads.")] = False,
+    shape: Annotated[str | None, typer.Option(help="Input for the check, such as 3,224,224.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Convert a model to another neuron, list what changed, measure by how much its output did."""
+    with _one_line_errors():
+        import torch
+
+        from neuronal.convert.checkpoint import save_model
+        from neuronal.convert.convert import convert as converted
+        from neuronal.convert.convert import largest_difference
+        from neuronal.convert.sources import from_source, input_shape
+        from neuronal.report.conversion import change_table
+
+        model = from_source(source, **({"pretrained": True} if pretrained else {}))
+        conversion = converted(model, to, batch_norm=batch_norm, **_options(option or []))  # type: ignore[arg-type]
+        size = _whole_numbers("shape", shape) if shape else input_shape(model)
+        x = torch.randn(2, *size, generator=torch.Generator().manual_seed(0))
+        difference = largest_difference(model, conversion.model, x)
+        if out:
+            save_model(conversion.model, out)
+    if as_json:
+        rows = [asdict(change) for change in conversion.changes]
+        print(
+            json.dumps({"changes": rows, "largest_difference": difference, "file": str(out) if out else None}, indent=1)
+        )
+        return
+    console = Console()
+    console.print(change_table(conversion.changes))
+    shown = "x".join(map(str, (2, *size)))
+    console.print(
+        f"Largest difference of the output on random input ({shown}): {difference:.1e} of the largest output."
+    )
+    if out:
+        print(f"model: {out}")
+
+
+def _options(words: Sequence[str]) -> dict[str, Any]:
+    """Options given as name=value; a value that is JSON is taken as such, any other as text."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ValueError(f"--option needs name=value, got {word!r}.")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
 
 
 bench_app = typer.Typer(

@@ -9,7 +9,7 @@ from neuronal.nn.implicit_bias import (
     ImplicitBiasConv3d,
     ImplicitBiasLinear,
 )
-from neuronal.nn.norm import InputMeanNorm, MeanOnlyBatchNorm
+from neuronal.nn.norm import ChannelScale, InputMeanNorm, MeanOnlyBatchNorm
 from neuronal.nn.residual import (
     Multiplier,
     ScaledResidual,
@@ -22,6 +22,7 @@ from neuronal.nn.residual import (
 from neuronal.nn.zero_bias import ZeroBiasConv1d, ZeroBiasConv2d, ZeroBiasConv3d, ZeroBiasLinear
 
 __all__ = [
+    "ChannelScale",
     "FarkasBasicBlock",
     "FarkasBottleneck",
     "FarkasConv1d",

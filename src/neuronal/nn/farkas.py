@@ -184,6 +184,11 @@ class _Farkas(StandIn):
             if self.balance.rule == "max" and self.balance.last is not None:
                 self.balance.last.copy_(plain.bias[-1])
 
+    def departure(self, plain: Plain) -> str:
+        last, kind = self.num_units - 1, self.balance.aggregate
+        strict = "" if self.bias is not None else "; without biases its promise is not strict"
+        return f"unit {last}, the last, is now minus the {kind} of the others{strict}"
+
     @property
     def weight(self) -> Tensor:
         """Weight of the plain layer with the same map: the rows, and minus their weighted sum."""

@@ -91,7 +91,7 @@ class _Geometric(StandIn):
         length = self._point_along(w)
         b = torch.zeros_like(length) if plain.bias is None else plain.bias
         far = (b / torch.where(length > 0, length, 1)).isinf()
-        unreachable = (((length == 0) & (b > 0)) | far).nonzero().flatten().tolist()
+        unreachable = [] if far.is_meta else (((length == 0) & (b > 0)) | far).nonzero().flatten().tolist()
         if unreachable:
             raise ValueError(
                 f"{type(self).__name__} cannot represent unit {unreachable[0]}: its weights are zero, or next to it, and "
@@ -101,6 +101,14 @@ class _Geometric(StandIn):
         self.scale.copy_(length)
         if self.offset is not None:
             self.offset.copy_(torch.where(length > 0, b / torch.where(length > 0, length, 1), 0))
+
+    def departure(self, plain: Plain) -> str:
+        if self.activation == "relu":
+            return "the ReLU that follows is part of the layer"
+        if plain.weight.is_meta or plain.bias is None:
+            return ""
+        lost = ((plain.weight.flatten(1) == 0).all(1) & (plain.bias < 0)).nonzero().flatten().tolist()
+        return f"units {lost[:8]}, whose weights are zero, lose a negative bias: the same after a ReLU" if lost else ""
 
     @property
     def angles(self) -> Tensor:

@@ -108,6 +108,9 @@ class _ImplicitBias(StandIn):
         if self.bias is not None and plain.bias is not None:
             self.bias.copy_(plain.bias)
 
+    def departure(self, plain: Plain) -> str:
+        return f"coupling {self.initial_coupling:g} added to the same weights" if self.initial_coupling else ""
+
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
         """A checkpoint of the plain layer loads: coupling and slope keep their values."""
         for name in ("raw_coupling", "log_slope"):

@@ -119,3 +119,27 @@ class MeanOnlyBatchNorm(InputMeanNorm):
 
     def extra_repr(self) -> str:
         return super().extra_repr() + ("" if self.bias is not None else ", published=True")
+
+
+class ChannelScale(nn.Module):
+    r"""A learnt factor per channel, :math:`y_c = s_c\, x_c`: what is left of a batch norm in a network without biases.
+
+    Args:
+        scale: The factors to start from.
+
+    Shape:
+        ``(batch, channels, ...)`` to the same.
+
+    Law:
+        :math:`f(t x) = t f(x)` (tests/nn/test_norm.py).
+    """
+
+    def __init__(self, scale: Tensor) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(scale.detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale.view(-1, *[1] * (x.dim() - 2)).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.scale)}"

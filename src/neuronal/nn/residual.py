@@ -103,6 +103,9 @@ class _ScaledStandardised(StandIn):
     def forward(self, x: Tensor) -> Tensor:
         return self._map(x, self.weight, self.bias)
 
+    def departure(self, plain: Plain) -> str:
+        return "rows are centred and scaled"
+
     def to_standard(self) -> Plain:
         """The plain torch layer that computes the same function."""
         return self._plain_with(self.weight, self.bias)

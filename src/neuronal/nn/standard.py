@@ -55,7 +55,7 @@ class StandIn(nn.Module):
 
     A neuron is a subclass with ``_setup`` (which makes its parameters, and whose keyword-only arguments are the
     neuron's options), ``reset_parameters``, ``_take`` (which reads a plain layer), ``weight`` and ``bias`` (those of the
-    plain layer with the same map) and ``forward``; combined with one of the four shapes below it is a layer.
+    plain layer with the same map), ``departure`` and ``forward``; combined with one of the four shapes below it is a layer.
     """
 
     _plain: ClassVar[type[Plain]]
@@ -132,6 +132,10 @@ class StandIn(nn.Module):
             source = layer.bias if is_bias and layer.bias is not None else layer.weight
             parameter.requires_grad_(source.requires_grad)
         return new.train(layer.training)
+
+    def departure(self, plain: Plain) -> str:
+        """What this layer computes differently from ``plain``, which it was made from; empty if nothing."""
+        raise NotImplementedError
 
     def _plain_with(self, weight: Tensor, bias: Tensor | None) -> Plain:
         """The plain torch layer of this shape with copies of the given weight and bias."""

@@ -45,6 +45,15 @@ class _ZeroBias:
             raise named(wrong, cast(nn.Module, self)) from wrong
         return y
 
+    def departure(self, plain: nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d) -> str:
+        """What this layer computes differently from ``plain``, which it was made from; empty if nothing."""
+        if plain.bias is None:
+            return ""
+        if plain.bias.is_meta:
+            return "bias dropped"
+        largest = plain.bias.detach().abs().max().item() if plain.bias.numel() else 0.0
+        return f"bias of up to {largest:.2g} dropped" if largest else ""
+
     def to_standard(self) -> Plain:
         """The plain torch layer, with ``bias=False``, that computes the same function."""
         own: Any = self

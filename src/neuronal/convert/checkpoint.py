@@ -1,0 +1,131 @@
+"""Models as files: safetensors, with what rebuilds the model in the header. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from neuronal.convert.convert import convert
+from neuronal.convert.sources import from_source
+
+_KEY = "neuronal"
+_FORMAT = 1
+
+
+def save_model(model: nn.Module, path: str | Path) -> None:
+    """Writes the model: all of its state, and the recipe that rebuilds it.
+
+    The recipe is on models of :func:`neuronal.create_model` and of ``neuronal convert``, and ``convert`` carries it on.
+
+    Raises:
+        ValueError: The model has no recipe, or one that cannot be written down.
+    """
+    from safetensors.torch import save_file
+
+    recipe = getattr(model, "recipe", None)
+    if not isinstance(recipe, dict):
+        raise ValueError(
+            f"{type(model).__name__} has no recipe to be rebuilt from. Make it with neuronal.create_model or convert such a "
+            "model, or save its state_dict() yourself."
+        )
+    tensors, same = _without_copies(model)
+    try:
+        header = json.dumps({"format": _FORMAT, "recipe": recipe, "same": same})
+    except TypeError as odd:
+        raise ValueError(f"the model's recipe cannot be written down: {odd}. Save its state_dict() instead.") from odd
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        save_file(tensors, partial, metadata={_KEY: header})
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) -> nn.Module:
+    """The model in a file of :func:`save_model`, on the CPU and in evaluation mode.
+
+    Args:
+        path: The file.
+        make: Makes the model before its conversions, in the place of the recipe: needed for models that came from a function
+            (``package.module:function``), because a file does not get to name code to run.
+
+    Raises:
+        ValueError: Not such a file, or a damaged one, or one of a model that cannot be made here; in one line.
+    """
+    recipe, same, tensors = _read(Path(path))
+    model = make() if make else _base(recipe, path)
+    for step in recipe.get("converted", []):
+        paths = set(step["paths"])
+        model = convert(
+            model,
+            step["family"],
+            where=lambda place, _, paths=paths: place in paths,  # type: ignore[misc]
+            batch_norm=step["batch_norm"],
+            **step["options"],
+        ).model
+    state = {**tensors, **{copy: tensors[kept] for copy, kept in same.items()}}
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as wrong:
+        reason = " ".join(str(wrong).split())[:200]
+        raise ValueError(f"{path} does not fit the model its header describes: {reason}") from wrong
+    if make:
+        model.recipe = recipe  # type: ignore[assignment]
+    return model.eval()
+
+
+def _base(recipe: dict[str, Any], path: str | Path) -> nn.Module:
+    """The model before its conversions."""
+    source = recipe.get("source")
+    if source is None:
+        given = {key: value for key, value in recipe.items() if key not in ("model", "converted")}
+        return from_source(recipe["model"], **given)
+    if source.partition(":")[0] not in ("timm", "torchvision"):
+        raise ValueError(f"{path} was made from {source}; hand that in: load_model(path, make=...).")
+    quiet = {key: value for key, value in recipe["arguments"].items() if key not in ("pretrained", "weights")}
+    return from_source(source, **quiet)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, str], dict[str, Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = (file.metadata() or {}).get(_KEY)
+            if header is None:
+                raise ValueError(f"{path} holds tensors but no recipe of a model: it was not written by neuronal.")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as damaged:
+        raise ValueError(f"{path} is not a whole safetensors file: {damaged}.") from damaged
+    try:
+        content = json.loads(header)
+        version, recipe, same = content["format"], content["recipe"], content["same"]
+    except (ValueError, KeyError, TypeError) as odd:
+        raise ValueError(f"{path} has a header that cannot be read ({odd}).") from odd
+    if version != _FORMAT:
+        raise ValueError(f"{path} is of format {version}; this version reads {_FORMAT}. Update neuronal.")
+    return recipe, same, tensors
+
+
+def _without_copies(model: nn.Module) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The state, and which names stand for a tensor that is there under another."""
+    tensors: dict[str, Tensor] = {}
+    same: dict[str, str] = {}
+    first: dict[tuple[object, ...], str] = {}
+    for name, value in model.state_dict().items():
+        key = (value.data_ptr(), value.shape, value.stride(), value.dtype)
+        if value.numel() and key in first:
+            same[name] = first[key]
+        else:
+            first[key] = name
+            tensors[name] = value.detach().contiguous()
+    return tensors, same

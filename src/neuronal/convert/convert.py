@@ -1,0 +1,310 @@
+"""Any model in another neuron: a new model, and a list of what became of every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.convert.fold import BATCH_NORMS, foldable, folded, scale_and_shift
+from neuronal.convert.replace import PLAIN, kind, replaced, without_parametrisation
+from neuronal.names import find
+from neuronal.nn.families import FAMILIES, Family
+from neuronal.nn.norm import ChannelScale
+
+BatchNorm = Literal["fold", "scale_only", "drop"]
+Where = Callable[[str, nn.Module], bool]
+_NORMS = (
+    nn.modules.batchnorm._NormBase,
+    nn.LayerNorm,
+    nn.GroupNorm,
+    nn.LocalResponseNorm,
+    nn.RMSNorm,
+)
+_BATCH_NORM: dict[str, str] = {
+    "fold": "into the layer before it, whose bias is dropped then",
+    "scale_only": "its scale stays, its shift goes",
+    "drop": "it goes",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one layer."""
+
+    path: str
+    """Where it is in the model; empty for the model itself."""
+    before: str
+    after: str
+    """The name of the class; the same as before for a layer that was left alone."""
+    exact: bool
+    """Whether it computes the same function as before, up to rounding (a batch norm: as before in evaluation)."""
+    note: str
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted model and what was done to it."""
+
+    model: nn.Module
+    changes: tuple[Change, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the whole model computes the same function as before."""
+        return all(change.exact for change in self.changes)
+
+
+def convert(
+    model: nn.Module,
+    family: str | Family,
+    *,
+    where: Where | None = None,
+    batch_norm: BatchNorm = "fold",
+    example: Tensor | None = None,
+    **options: Any,
+) -> Conversion:
+    """A new model with the neurons of ``family``; the old one stays as it is.
+
+    ``geometric`` computes the same function; ``implicit_bias`` adds a coupling to the same weights (``coupling=-0.5``, say:
+    the paper's transfer mode); ``farkas`` replaces the last unit of every layer; ``zero_bias`` drops the biases and does
+    away with batch norms; ``standard`` goes back to plain torch layers. Modules used in several places, or that share
+    parameters, go on doing so.
+
+    Args:
+        model: Any module, a single layer too. Plain linear and convolutional layers are converted, and ours of another
+            family; subclasses and quantised layers are left alone. Everything is listed in ``changes``.
+        family: A name in ``FAMILIES`` or a ``Family`` of your own.
+        where: ``where(path, layer)`` says which layers to convert. Without it all are, but for the output layer where the
+            family has a plain head.
+        batch_norm: For ``zero_bias``: ``"fold"`` into the layer before (and drop the bias that makes), ``"scale_only"``, or
+            ``"drop"``.
+        example: An input, for folding in models that ``torch.fx`` cannot read.
+        options: Those of the family's layers.
+
+    Raises:
+        UnknownName: No such family, or no such way with batch norms.
+        TypeError, ValueError: Options the family's layers refuse.
+    """
+    target = find(FAMILIES, family, "neuron") if isinstance(family, str) else family
+    find(_BATCH_NORM, batch_norm, "way with batch norms")
+    _check_options(target, options)
+    norms = _Norms(model, batch_norm, example) if target.name == "zero_bias" else None
+    plan = _Plan(target, options, norms, _shared_parameters(model))
+    keeps_output = target.Head is nn.Linear and target.name != "standard"
+    output = _output_layer(model) if keeps_output and not where else None
+    for path, module in model.named_modules():
+        if where and _is_layer(module):
+            plan.consider(path, module, "" if where(path, module) else "not chosen")
+        else:
+            plan.consider(path, module, "the output layer, whose outputs are logits" if module is output else "")
+    result = replaced(model, plan.others)
+    _write_down(model, result, target, plan.changes, batch_norm, options)
+    return Conversion(result, tuple(plan.changes))
+
+
+class _Plan:
+    """What is put where, and what is to be said of it."""
+
+    def __init__(self, target: Family, options: dict[str, Any], norms: _Norms | None, tied: set[int]) -> None:
+        self.target, self.options, self.tied = target, options, tied
+        self.norms = norms or _Norms.none()
+        self.others: dict[nn.Module, nn.Module] = {}
+        self.changes: list[Change] = []
+
+    def consider(self, path: str, module: nn.Module, reason: str) -> None:
+        """Decides on one module; ``reason`` is why it is to stay as it is, if it is."""
+        if module in self.norms.instead:
+            new, note = self.norms.instead[module]
+            self._put(path, module, new, note)
+        elif module in self.norms.in_the_way:
+            self._leave(path, module, "does not scale with its input, so neither does the network")
+        elif _is_ours(module) or (_is_layer(module) and self.target.name != "standard"):
+            self._layer(path, module, reason)
+
+    def _layer(self, path: str, module: nn.Module, reason: str) -> None:
+        norm = self.norms.behind.get(module)
+        folded_in = None if norm is None else folded(module, norm)
+        reason = reason or _why_not(module, self.target, self.tied)
+        if not reason:
+            plain = _plain(module) if folded_in is None else folded_in
+            try:
+                new, note = _made(plain, self.target, self.options)
+            except ValueError as refused:
+                reason = str(refused)
+            else:
+                with_norm = "batch norm folded in" if folded_in is not None else ""
+                self._put(path, module, new, ", ".join(filter(None, (with_norm, note))), exact=not note)
+                return
+        if folded_in is not None:
+            self._put(path, module, folded_in, f"batch norm folded in; {reason}", exact=True)
+        else:
+            self._leave(path, module, reason)
+
+    def _put(self, path: str, before: nn.Module, after: nn.Module, note: str, exact: bool | None = None) -> None:
+        self.others[before] = after
+        same = not note if exact is None else exact
+        self.changes.append(Change(path, kind(before).__name__, type(after).__name__, same, note))
+
+    def _leave(self, path: str, module: nn.Module, reason: str) -> None:
+        name = type(module).__name__
+        self.changes.append(Change(path, name, name, True, f"left alone: {reason}"))
+
+
+@torch.no_grad()
+def largest_difference(before: nn.Module, after: nn.Module, x: Tensor) -> float:
+    """Largest difference of two models' outputs for ``x`` in evaluation, relative to the largest output."""
+    outputs = []
+    for model in (before, after):
+        training = {module: module.training for module in model.modules()}
+        outputs.append(model.eval()(x))
+        for module, flag in training.items():
+            module.training = flag
+    want, got = outputs
+    return float((got - want).abs().max() / want.abs().max().clamp_min(torch.finfo(want.dtype).tiny))
+
+
+def to_standard(model: nn.Module) -> nn.Module:
+    """A copy of ``model`` with plain torch layers that compute the same function: for export, or use without this library.
+
+    Raises:
+        ValueError: A layer no plain one can stand for: an implicit-bias layer with a coupling.
+    """
+    for path, module in model.named_modules():
+        coupling = getattr(module, "coupling", None)
+        if _is_ours(module) and isinstance(coupling, Tensor) and coupling.detach().count_nonzero():
+            raise ValueError(
+                f"{type(module).__name__} at {path or 'the top'} couples its units; no plain layer computes that. "
+                "Its own to_standard() gives the layer without the coupling."
+            )
+    return convert(model, "standard").model
+
+
+def _made(plain: Any, target: Family, options: dict[str, Any]) -> tuple[nn.Module, str]:
+    """The layer of the target family in the place of a plain one, and what it computes differently."""
+    if target.name == "standard":
+        return plain, ""
+    cls: Any = getattr(target, type(plain).__name__)
+    new = cls.from_standard(plain, **options)
+    return new, new.departure(plain) if hasattr(new, "departure") else "as its from_standard makes it"
+
+
+def _is_ours(module: nn.Module) -> bool:
+    return hasattr(module, "to_standard") and hasattr(type(module), "from_standard")
+
+
+def _is_layer(module: nn.Module) -> bool:
+    """Whether the module maps linearly what comes in: ours, torch's, or a subclass or a quantised form of those."""
+    torchs = isinstance(module, (nn.Linear, nn.modules.conv._ConvNd, nn.Bilinear, nn.RNNBase))
+    return torchs or _is_ours(module) or _quantised(module)
+
+
+def _quantised(module: nn.Module) -> bool:
+    return "quantized" in type(module).__module__ and hasattr(module, "weight")
+
+
+def _why_not(module: nn.Module, target: Family, tied: set[int]) -> str:
+    """Why a layer is left alone; empty if it is not."""
+    name = type(module).__name__
+    if _is_ours(module):
+        own = {getattr(target, plain.__name__) for plain in PLAIN}
+        return "is one already" if type(module) in own else ""
+    if _quantised(module):
+        return f"{name} is quantised"
+    if kind(module) not in PLAIN:
+        base = next((plain.__name__ for plain in PLAIN if isinstance(module, plain)), None)
+        return f"{name} is a subclass of nn.{base}" if base else f"there is no such layer for {name}"
+    if any(
+        "WeightNorm" in type(hook).__name__ or "SpectralNorm" in type(hook).__name__
+        for hook in module._forward_pre_hooks.values()
+    ):
+        return "its weight is made by a hook; use torch.nn.utils.parametrizations"
+    keeps = target.name in ("zero_bias", "implicit_bias")
+    if not keeps and any(id(parameter) in tied for parameter in module.parameters(recurse=False)):
+        return "its parameters are shared with another module"
+    return ""
+
+
+def _plain(module: nn.Module) -> Any:
+    if _is_ours(module):
+        return module.to_standard()  # type: ignore[operator]
+    return without_parametrisation(module)
+
+
+def _shared_parameters(model: nn.Module) -> set[int]:
+    """Parameters that belong to more than one module."""
+    seen: set[int] = set()
+    shared: set[int] = set()
+    for module in model.modules():
+        own = {id(parameter) for parameter in module.parameters(recurse=False)}
+        shared |= own & seen
+        seen |= own
+    return shared
+
+
+def _output_layer(model: nn.Module) -> nn.Module | None:
+    """The layer whose outputs are the model's: what the model says it is, else the last of several."""
+    named = getattr(model, "get_classifier", None)
+    if callable(named):
+        head = named()
+        layers = [m for m in head.modules() if _is_layer(m)] if isinstance(head, nn.Module) else []
+        if layers:
+            return layers[-1]
+    layers = [module for module in model.modules() if _is_layer(module)]
+    return layers[-1] if len(layers) > 1 else None
+
+
+def _check_options(target: Family, options: dict[str, Any]) -> None:
+    """Refuses wrong options once, before a layer that refuses could be mistaken for one that cannot be converted."""
+    if target.name == "standard":
+        if options:
+            raise TypeError(f"standard layers have no options, got {', '.join(options)}.")
+        return
+    cls: Any = target.Linear
+    cls.from_standard(nn.Linear(4, 4), **options)
+
+
+class _Norms:
+    """What becomes of the norms of a network that is to scale with its input."""
+
+    def __init__(self, model: nn.Module, way: BatchNorm, example: Tensor | None) -> None:
+        self.behind: dict[nn.Module, nn.Module] = {}
+        """The batch norm to fold into a layer."""
+        self.instead: dict[nn.Module, tuple[nn.Module, str]] = {}
+        """Other modules in the place of batch norms, with a note."""
+        self.in_the_way = {m for m in model.modules() if isinstance(m, _NORMS) and kind(m) not in BATCH_NORMS}
+        if way == "fold":
+            for layer, norm in foldable(model, example):
+                self.behind[layer] = norm
+                self.instead[norm] = nn.Identity(), ""
+        for norm in (m for m in model.modules() if kind(m) in BATCH_NORMS and m not in self.instead):
+            self.instead[norm] = _without_shift(norm, way)
+
+    @classmethod
+    def none(cls) -> _Norms:
+        return cls(nn.Identity(), "drop", None)
+
+
+def _without_shift(norm: Any, way: BatchNorm) -> tuple[nn.Module, str]:
+    """What scales with its input in the place of a batch norm that is not folded."""
+    if way == "drop":
+        return nn.Identity(), "dropped"
+    if norm.running_mean is None:
+        return nn.Identity(), "dropped: it has no running statistics to take a scale from"
+    why = "no layer before it to fold it into: " if way == "fold" else ""
+    return ChannelScale(scale_and_shift(norm)[0]), f"{why}scale kept, shift dropped"
+
+
+def _write_down(
+    model: nn.Module, result: Any, target: Family, changes: list[Change], batch_norm: str, options: dict[str, Any]
+) -> None:
+    """How to make the new model from the old one's recipe, if that has one, for :func:`save_model`."""
+    recipe = getattr(model, "recipe", None)
+    if not isinstance(recipe, dict) or result is model:
+        return
+    paths = [change.path for change in changes if change.before != change.after]
+    step = {"family": target.name, "paths": paths, "batch_norm": batch_norm, "options": dict(options)}
+    result.recipe = {**recipe, "converted": [*recipe.get("converted", []), step]}

@@ -1,0 +1,136 @@
+"""Batch norm in evaluation is a scale and a shift per channel, which the layer before it can take over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from neuronal.convert.replace import PLAIN, kind, replaced
+from neuronal.nn.standard import arguments
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> nn.Module:
+    """A copy of ``model`` whose batch norms are part of the layers before them; the same function in evaluation.
+
+    A batch norm is folded if its only input is the output of a linear or convolutional layer that nothing else uses; others
+    stay. In training the copy is another function: it has no batch statistics.
+
+    Args:
+        model: Left as it is.
+        example: An input, for models whose forward ``torch.fx`` cannot read. They are run on it instead, and the result is
+            checked on it.
+
+    Raises:
+        ValueError: The model can neither be read nor, without an example, be run; or the check fails.
+    """
+    pairs = foldable(model, example)
+    others: dict[nn.Module, nn.Module] = {}
+    for layer, norm in pairs:
+        others[layer], others[norm] = folded(layer, norm), nn.Identity()
+    result = replaced(model, others)
+    if example is not None:
+        _check(model, result, example)
+    return result
+
+
+def foldable(model: nn.Module, example: Tensor | None = None) -> list[tuple[Any, Any]]:
+    """Layers and the batch norms that can be folded into them."""
+    if not any(kind(module) in BATCH_NORMS for module in model.modules()):
+        return []
+    used: dict[nn.Module, int] = {}
+    pairs = _read(model, used) if example is None else _seen(model, example, used)
+    return [
+        (layer, norm)
+        for layer, norm in pairs
+        if type(layer) in PLAIN
+        and kind(norm) in BATCH_NORMS
+        and norm.running_mean is not None
+        and used[layer] == used[norm] == 1
+    ]
+
+
+def _read(model: nn.Module, used: dict[nn.Module, int]) -> list[tuple[nn.Module, nn.Module]]:
+    """Pairs of a module and the one that alone takes its output, from the graph of the forward."""
+    try:
+        graph = fx.Tracer().trace(model)
+    except Exception as reason:
+        raise ValueError(
+            f"torch.fx cannot read the forward of {type(model).__name__} to see which layer a batch norm follows "
+            f"({str(reason).splitlines()[0] if str(reason) else type(reason).__name__}). Give an example input: example=x."
+        ) from reason
+    modules = dict(model.named_modules())
+    called = {node: modules[str(node.target)] for node in graph.nodes if node.op == "call_module"}
+    for module in called.values():
+        used[module] = used.get(module, 0) + 1
+    pairs = []
+    for node, module in called.items():
+        before = node.args[0] if len(node.args) == 1 else None
+        if isinstance(before, fx.Node) and before in called and len(before.users) == 1:
+            pairs.append((called[before], module))
+    return pairs
+
+
+@torch.no_grad()
+def _seen(model: nn.Module, example: Tensor, used: dict[nn.Module, int]) -> list[tuple[nn.Module, nn.Module]]:
+    """Pairs of a module and one that was handed the very tensor it returned, from a run."""
+    made: dict[int, tuple[nn.Module, Tensor]] = {}
+    taken: dict[int, list[nn.Module]] = {}
+
+    def watch(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        used[module] = used.get(module, 0) + 1
+        for value in inputs:
+            taken.setdefault(id(value), []).append(module)
+        if isinstance(output, Tensor):
+            made[id(output)] = (module, output)
+
+    leaves = [module for module in model.modules() if not list(module.children())]
+    handles = [leaf.register_forward_hook(watch) for leaf in leaves]
+    training = {module: module.training for module in model.modules()}
+    try:
+        model.eval()(example)
+    finally:
+        for module, flag in training.items():
+            module.training = flag
+        for handle in handles:
+            handle.remove()
+    return [(made[key][0], users[0]) for key, users in taken.items() if key in made and len(users) == 1]
+
+
+@torch.no_grad()
+def folded(layer: Any, norm: Any) -> Any:
+    """The layer that computes ``norm(layer(x))`` in evaluation."""
+    scale, shift = scale_and_shift(norm)
+    plain: Any = type(layer)(**{**arguments(layer), "device": "meta"}, bias=True)
+    bias = torch.zeros_like(shift) if layer.bias is None else layer.bias
+    plain.weight = nn.Parameter((layer.weight * scale.view(-1, *[1] * (layer.weight.dim() - 1))).to(layer.weight.dtype))
+    plain.bias = nn.Parameter((bias * scale + shift).to(layer.weight.dtype))
+    return plain.requires_grad_(layer.weight.requires_grad)
+
+
+def scale_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
+    """What a batch norm does to a channel in evaluation."""
+    scale = torch.rsqrt(norm.running_var + norm.eps)
+    if norm.weight is not None:
+        scale = scale * norm.weight.detach()
+    shift = -norm.running_mean * scale
+    return scale, shift if norm.bias is None else shift + norm.bias.detach()
+
+
+@torch.no_grad()
+def _check(model: nn.Module, result: nn.Module, example: Tensor) -> None:
+    training = {module: module.training for module in model.modules()}
+    try:
+        want, got = model.eval()(example), replaced(result, {}).eval()(example)
+    finally:
+        for module, flag in training.items():
+            module.training = flag
+    if isinstance(want, Tensor) and not torch.allclose(want, got, rtol=1e-3, atol=1e-4 * float(want.abs().max())):
+        worst = (want - got).abs().max().item()
+        raise ValueError(
+            f"folding changed the output of {type(model).__name__} by up to {worst:.2g}: a layer's output is used in more "
+            "places than its batch norm. Keep the batch norms."
+        )

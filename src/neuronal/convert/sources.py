@@ -1,0 +1,97 @@
+"""Models by where they come from: our registry, timm, torchvision, a function of yours, a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from neuronal.models.registry import create_model, is_model
+from neuronal.names import UnknownName
+
+Maker = Callable[[str, dict[str, Any]], nn.Module]
+_EXTRA = "pip install 'neuronal[vision]'"
+
+
+def from_source(source: str, **arguments: Any) -> nn.Module:
+    """The model that ``source`` names, with a ``recipe`` to make it again.
+
+    Args:
+        source: ``resnet18`` (ours), ``timm:resnet18``, ``torchvision:resnet18``, ``package.module:function``, or the path of
+            a file written by :func:`neuronal.convert.save_model`.
+        arguments: Handed to what makes the model.
+
+    Raises:
+        ValueError: No such model, file or function; in one line.
+        ModuleNotFoundError: timm or torchvision is not installed.
+    """
+    if source.endswith(".safetensors") or Path(source).is_file():
+        from neuronal.convert.checkpoint import load_model
+
+        return load_model(source)
+    where, colon, name = source.partition(":")
+    if not colon:
+        if not is_model(source):
+            raise UnknownName(
+                f"Unknown model {source!r}. Give a name of `neuronal models`, timm:NAME, torchvision:NAME, "
+                "package.module:function, or a .safetensors file."
+            )
+        return create_model(source, **arguments)
+    make: Maker = {"timm": _timm, "torchvision": _torchvision}.get(where) or _function(where)
+    model = make(name, arguments)
+    model.recipe = {"source": source, "arguments": arguments}  # type: ignore[assignment]
+    return model
+
+
+def _timm(name: str, arguments: dict[str, Any]) -> nn.Module:
+    timm = _package("timm")
+    if not timm.is_model(name):
+        near = ", ".join(get_close_matches(name, timm.list_models(), n=4))
+        raise UnknownName(f"timm has no model {name!r}." + (f" There are {near}." if near else ""))
+    model: nn.Module = timm.create_model(name, **arguments)
+    return model
+
+
+def _torchvision(name: str, arguments: dict[str, Any]) -> nn.Module:
+    models = _package("torchvision.models")
+    if name not in models.list_models():
+        raise UnknownName(f"torchvision has no model {name!r}. torchvision.models.list_models() lists them.")
+    model: nn.Module = models.get_model(name, **arguments)
+    return model
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(f"{name.partition('.')[0]} is not installed: {_EXTRA}.") from missing
+    except RuntimeError as unfit:
+        raise ValueError(
+            f"{name.partition('.')[0]} does not fit this torch ({unfit}). Install a matching version."
+        ) from unfit
+
+
+def _function(module: str) -> Maker:
+    def make(name: str, arguments: dict[str, Any]) -> nn.Module:
+        try:
+            made = getattr(import_module(module), name)(**arguments)
+        except (ModuleNotFoundError, AttributeError) as missing:
+            raise ValueError(f"{module}:{name} needs a module and a function in it: {missing}.") from missing
+        if not isinstance(made, nn.Module):
+            raise ValueError(f"{module}:{name} needs to return a torch module, got {type(made).__name__}.")
+        return made
+
+    return make
+
+
+def input_shape(model: nn.Module) -> tuple[int, ...]:
+    """The shape of one image the model is made for: what it says, else 3 channels of 224 x 224."""
+    recipe = getattr(model, "recipe", None) or {}
+    if "img_size" in recipe:
+        return recipe["in_chans"], recipe["img_size"], recipe["img_size"]
+    configuration: Any = getattr(model, "default_cfg", None)
+    return tuple(configuration["input_size"]) if isinstance(configuration, dict) else (3, 224, 224)

@@ -1,0 +1,35 @@
+"""What a conversion did, as a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from neuronal.convert.convert import Change
+
+
+def change_table(changes: Sequence[Change]) -> Table:
+    """What became of the layers; those that went the same way share a row."""
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for head in ("where", "before", "after", "same", "note"):
+        drawn.add_column(head, overflow="fold")
+    groups: dict[tuple[object, ...], list[Change]] = {}
+    for change in changes:
+        groups.setdefault((change.before, change.after, change.exact, _kind(change.note)), []).append(change)
+    for alike in groups.values():
+        first, last = alike[0], alike[-1]
+        where = first.path or "(the model)"
+        if len(alike) > 1:
+            where += f" … {last.path} ({len(alike)})"
+        note = first.note if len({change.note for change in alike}) == 1 else _kind(first.note)
+        after = "" if first.after == first.before else first.after
+        drawn.add_row(where, first.before, after, "yes" if first.exact else "no", note)
+    return drawn
+
+
+def _kind(note: str) -> str:
+    """A note without its numbers."""
+    return re.sub(r"\d[\d.e+-]*", "…", note)

@@ -1,0 +1,160 @@
+import json
+import struct
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import neuronal
+from neuronal.convert import convert, load_model, save_model
+from neuronal.convert.sources import from_source, input_shape
+from neuronal.names import UnknownName
+
+
+def small():
+    return neuronal.create_model("cnn", "standard", num_classes=3, in_chans=1, img_size=8, widths=(4, 6, 5))
+
+
+def make():
+    """A model of the user's own, for ``module:function``."""
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 2))
+
+
+def not_a_model():
+    return 3
+
+
+@pytest.mark.parametrize("family", [None, "geometric", "zero_bias", "farkas", "implicit_bias"])
+def test_a_model_comes_back_as_it_was(tmp_path, family):
+    model = small() if family is None else convert(small(), family, where=lambda path, _: path != "head").model
+    path = tmp_path / "folder" / "model.safetensors"
+    save_model(model, path)
+    again = load_model(path)
+    x = torch.randn(2, 1, 8, 8)
+    assert torch.equal(again(x), model.eval()(x))
+    assert again.state_dict().keys() == model.state_dict().keys()
+    assert not again.training
+    assert list(path.parent.iterdir()) == [path]
+    # And once more, from what was loaded.
+    save_model(again, path)
+    assert torch.equal(load_model(path)(x), model(x))
+
+
+def test_options_and_several_conversions_come_back(tmp_path):
+    model = convert(convert(small(), "geometric").model, "implicit_bias", coupling=-0.2, slope=5.0).model
+    save_model(model, tmp_path / "m.safetensors")
+    again = load_model(tmp_path / "m.safetensors")
+    x = torch.randn(2, 1, 8, 8)
+    assert torch.equal(again(x), model.eval()(x))
+    assert again.features[0].initial_slope == 5.0
+
+
+def test_tensors_that_are_shared_are_written_once(tmp_path):
+    model = small()
+    model.features[3].bias = nn.Parameter(torch.zeros(6))
+    model.features[3].weight.data = model.features[3].weight.data
+    tied = model.features[3]
+    model.extra = tied
+    model.recipe = {**model.recipe}
+    path = tmp_path / "m.safetensors"
+    save_model(model, path)
+    length = struct.unpack("<Q", path.read_bytes()[:8])[0]
+    header = json.loads(path.read_bytes()[8 : 8 + length])
+    same = json.loads(header["__metadata__"]["neuronal"])["same"]
+    assert same == {"extra.weight": "features.3.weight", "extra.bias": "features.3.bias"}
+
+
+def test_a_model_without_a_recipe_says_so(tmp_path):
+    with pytest.raises(ValueError, match="Linear has no recipe to be rebuilt from"):
+        save_model(nn.Linear(2, 2), tmp_path / "m.safetensors")
+
+
+def test_a_recipe_that_cannot_be_written_says_so(tmp_path):
+    model = small()
+    model.recipe = {**model.recipe, "odd": object()}
+    with pytest.raises(ValueError, match="recipe cannot be written down: Object of type object"):
+        save_model(model, tmp_path / "m.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_are_no_such_model_get_one_clear_line(tmp_path):
+    from safetensors.torch import save_file
+
+    path = tmp_path / "m.safetensors"
+    with pytest.raises(ValueError, match=r"m\.safetensors: no such file"):
+        load_model(path)
+    save_model(small(), path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"not a model", whole[:100], whole[: len(whole) // 2], b"\x80\x04" + whole):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"m\.safetensors is not a whole safetensors file") as said:
+            load_model(path)
+        assert "\n" not in str(said.value)
+    save_file({"a": torch.zeros(2)}, path)
+    with pytest.raises(ValueError, match="holds tensors but no recipe of a model"):
+        load_model(path)
+    for header, reason in (
+        ("{", "cannot be read"),
+        (json.dumps({"format": 9, "recipe": {}, "same": {}}), "is of format 9"),
+    ):
+        save_file({"a": torch.zeros(2)}, path, metadata={"neuronal": header})
+        with pytest.raises(ValueError, match=reason):
+            load_model(path)
+    wrong = {"format": 1, "recipe": small().recipe, "same": {}}
+    save_file({"a": torch.zeros(2)}, path, metadata={"neuronal": json.dumps(wrong)})
+    with pytest.raises(ValueError, match="does not fit the model its header describes"):
+        load_model(path)
+
+
+def test_a_function_is_named_by_the_user_and_never_by_a_file(tmp_path):
+    source = f"{__name__}:make"
+    model = from_source(source)
+    assert model.recipe == {"source": source, "arguments": {}}
+    path = tmp_path / "m.safetensors"
+    save_model(convert(model, "geometric").model, path)
+    with pytest.raises(ValueError, match=r"was made from .*:make; hand that in: load_model\(path, make=\.\.\.\)"):
+        load_model(path)
+    x = torch.randn(2, 12)
+    torch.testing.assert_close(load_model(path, make=make)(x), model(x))
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("resnet1008", "Unknown model 'resnet1008'"),
+        ("no.such.module:f", "needs a module and a function in it"),
+        (f"{__name__}:nothing", "needs a module and a function in it"),
+        (f"{__name__}:not_a_model", "needs to return a torch module, got int"),
+    ],
+)
+def test_sources_that_are_none(source, reason):
+    with pytest.raises(ValueError, match=reason):
+        from_source(source)
+    assert issubclass(UnknownName, ValueError)
+
+
+def test_the_shape_of_an_input_is_what_the_model_says():
+    assert input_shape(small()) == (1, 8, 8)
+    assert input_shape(nn.Linear(2, 2)) == (3, 224, 224)
+
+
+def test_an_exported_network_runs_without_this_library(tmp_path):
+    model = convert(small(), "geometric").model.eval()
+    x = torch.randn(2, 1, 8, 8)
+    exported = torch.export.export(neuronal.to_standard(model), (x,))
+    torch.export.save(exported, tmp_path / "m.pt2")
+    torch.save({"x": x, "y": model(x).detach()}, tmp_path / "xy.pt")
+    code = f"""
+import sys
+sys.modules["neuronal"] = None
+import torch
+found = torch.load({str(tmp_path / "xy.pt")!r})
+y = torch.export.load({str(tmp_path / "m.pt2")!r}).module()(found["x"])
+torch.testing.assert_close(y, found["y"], rtol=1e-4, atol=1e-5)
+print("same")
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "same", done.stderr

@@ -1,0 +1,325 @@
+import copy
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+
+import neuronal
+from neuronal.convert import convert, to_standard
+from neuronal.names import UnknownName
+from neuronal.nn import (
+    ChannelScale,
+    FarkasConv2d,
+    FarkasLinear,
+    GeometricConv2d,
+    GeometricLinear,
+    ImplicitBiasLinear,
+    ZeroBiasConv2d,
+    ZeroBiasLinear,
+)
+from neuronal.nn.families import FAMILIES
+
+
+class Branches(nn.Module):
+    """Sequential, ModuleList, ModuleDict, a shared layer, and two layers that share a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.ReLU())
+        shared = nn.Conv2d(6, 6, 3, padding=1)
+        self.blocks = nn.ModuleList([shared, nn.Conv2d(6, 6, 1, bias=False), shared])
+        self.named = nn.ModuleDict({"a": nn.Linear(6, 8), "b": nn.Linear(8, 8)})
+        self.named["b"].weight.requires_grad_(False)
+        self.named.eval()
+        self.register_buffer("offset", torch.randn(6, 1, 1))
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = self.stem(x) + self.offset
+        for block in self.blocks:
+            x = block(x).relu()
+        x = self.named["b"](self.named["a"](x.mean((2, 3))).relu()).relu()
+        return self.out(x)
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_old_model_is_untouched_and_the_new_one_works(family):
+    model = Branches()
+    before = copy.deepcopy(model.state_dict())
+    pointers = [p.data_ptr() for p in model.parameters()]
+    conversion = convert(model, family)
+    assert same(before, model.state_dict())
+    assert pointers == [p.data_ptr() for p in model.parameters()]
+    assert type(model.out) is nn.Linear
+    y = conversion.model(torch.randn(2, 3, 8, 8))
+    y.sum().backward()
+    assert y.shape == (2, 4)
+    assert all(p.grad is None for p in model.parameters())
+    again = convert(model, family).model
+    again.load_state_dict(conversion.model.state_dict())
+
+
+def test_geometric_computes_the_same_and_keeps_flags_buffers_and_sharing():
+    model = Branches().double()
+    conversion = convert(model, "geometric")
+    new = conversion.model
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(new(x), model(x), rtol=1e-11, atol=1e-11)
+    assert conversion.exact
+    assert type(new.stem[0]) is GeometricConv2d
+    assert new.blocks[0] is new.blocks[2]
+    assert type(new.named["a"]) is GeometricLinear
+    assert not new.named["b"].training
+    assert new.training
+    assert not any(p.requires_grad for name, p in new.named["b"].named_parameters() if name != "offset")
+    assert all(p.requires_grad for p in new.named["a"].parameters())
+    assert torch.equal(new.offset, model.offset)
+    assert new.offset is not model.offset
+    assert type(new.out) is nn.Linear
+    left = {change.path: change.note for change in conversion.changes if change.before == change.after}
+    assert left == {"out": "left alone: the output layer, whose outputs are logits"}
+    assert [c.path for c in conversion.changes] == ["stem.0", "blocks.0", "blocks.1", "named.a", "named.b", "out"]
+
+
+@pytest.mark.parametrize("family", ["geometric", "zero_bias", "farkas", "implicit_bias"])
+def test_a_model_may_be_a_single_layer(family):
+    layer = nn.Linear(5, 4)
+    conversion = convert(layer, family)
+    assert type(conversion.model) is FAMILIES[family].Linear
+    assert [change.path for change in conversion.changes] == [""]
+
+
+def test_where_chooses():
+    model = Branches()
+    conversion = convert(model, "geometric", where=lambda path, layer: isinstance(layer, nn.Linear))
+    assert type(conversion.model.stem[0]) is nn.Conv2d
+    assert type(conversion.model.out) is GeometricLinear
+    assert {c.path for c in conversion.changes if c.note == "left alone: not chosen"} == {
+        "stem.0",
+        "blocks.0",
+        "blocks.1",
+    }
+
+
+def test_zero_bias_drops_biases_and_says_how_large_they_were():
+    model = Branches()
+    nn.init.zeros_(model.out.bias)
+    conversion = convert(model, "zero_bias")
+    by_path = {change.path: change for change in conversion.changes}
+    assert by_path["blocks.1"].exact
+    assert by_path["out"].exact
+    assert not by_path["named.a"].exact
+    largest = model.named["a"].bias.abs().max().item()
+    assert by_path["named.a"].note == f"bias of up to {largest:.2g} dropped"
+    assert type(conversion.model.out) is ZeroBiasLinear
+    assert type(conversion.model.blocks[1]) is ZeroBiasConv2d
+    torch.testing.assert_close(conversion.model.named["a"].weight, model.named["a"].weight)
+
+
+def test_farkas_says_which_unit_it_replaces():
+    conversion = convert(Branches(), "farkas")
+    by_path = {change.path: change for change in conversion.changes}
+    assert by_path["stem.0"].note == "unit 5, the last, is now minus the sum of the others"
+    assert "without biases its promise is not strict" in by_path["blocks.1"].note
+    assert not by_path["stem.0"].exact
+    assert type(conversion.model.stem[0]) is FarkasConv2d
+
+
+def test_a_layer_that_cannot_be_converted_is_left_alone_and_listed():
+    model = nn.Sequential(nn.Linear(4, 1), nn.ReLU(), nn.Linear(1, 3), nn.Linear(3, 2))
+    conversion = convert(model, "farkas")
+    assert type(conversion.model[0]) is nn.Linear
+    assert conversion.changes[0].note.startswith("left alone: FarkasLinear needs at least 2")
+    assert type(conversion.model[2]) is FarkasLinear
+
+
+def test_implicit_bias_is_the_transfer_mode():
+    model = Branches()
+    x = torch.randn(2, 3, 8, 8)
+    free = convert(model, "implicit_bias", coupling=0.0)
+    assert free.exact
+    assert torch.equal(free.model(x), model(x))
+    coupled = convert(model, "implicit_bias", coupling=-0.3)
+    assert not coupled.exact
+    assert coupled.changes[0].note == "coupling -0.3 added to the same weights"
+    assert type(coupled.model.named["a"]) is ImplicitBiasLinear
+    assert torch.equal(coupled.model.named["a"].weight, model.named["a"].weight)
+    assert not torch.equal(coupled.model(x), model(x))
+
+
+def test_subclasses_and_foreign_layers_are_left_alone_and_listed():
+    class Mine(nn.Linear):
+        pass
+
+    model = nn.Sequential(
+        Mine(4, 4), nn.Linear(4, 4), nn.ConvTranspose1d(4, 4, 1), nn.MultiheadAttention(4, 1), nn.Linear(4, 2)
+    )
+    conversion = convert(model, "geometric")
+    notes = {change.path: change.note for change in conversion.changes}
+    assert notes["0"] == "left alone: Mine is a subclass of nn.Linear"
+    assert notes["2"] == "left alone: there is no such layer for ConvTranspose1d"
+    assert notes["3.out_proj"].endswith("is a subclass of nn.Linear")
+    assert type(conversion.model[0]) is Mine
+    assert type(conversion.model[1]) is GeometricLinear
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantised_layers_are_left_alone_and_listed():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    quantised = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    conversion = convert(quantised, "geometric")
+    assert len(conversion.changes) == 2
+    assert conversion.changes[0].note == "left alone: Linear is quantised"
+    assert "quantized" in type(conversion.model[0]).__module__
+
+
+def test_parametrised_layers_are_converted_from_the_weights_they_have():
+    model = nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 6)), nn.ReLU(), nn.Linear(6, 2))
+    conversion = convert(model, "geometric")
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(conversion.model(x), model(x))
+    assert type(conversion.model[0]) is GeometricLinear
+    assert conversion.changes[0].before == "Linear"
+
+
+def test_layers_that_share_a_parameter_go_on_sharing_it_or_are_left_alone():
+    def tied():
+        model = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 4), nn.Linear(4, 7))
+        model[2].weight = model[0].weight
+        return model
+
+    model = tied()
+    kept = convert(model, "zero_bias").model
+    assert kept[2].weight is kept[0].weight
+    assert kept[2].weight is not model[0].weight
+    conversion = convert(model, "geometric", where=lambda path, layer: True)
+    assert type(conversion.model[1]) is GeometricLinear
+    assert type(conversion.model[2]) is nn.Linear
+    assert conversion.model[2].weight is conversion.model[0].weight
+    assert conversion.changes[-1].note == "left alone: its parameters are shared with another module"
+
+
+def test_hooks_and_attributes_stay():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    calls = []
+    model[0].register_forward_hook(lambda *a: calls.append("after"))
+    model[0].register_forward_pre_hook(lambda *a: calls.append("before"))
+    model[0].label = "first"
+    new = convert(model, "geometric").model
+    new(torch.randn(1, 3))
+    assert calls == ["before", "after"]
+    assert new[0].label == "first"
+
+
+def test_dtype_and_device_stay():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).bfloat16()
+    assert {p.dtype for p in convert(model, "geometric").model.parameters()} == {torch.bfloat16}
+    meta = nn.Sequential(nn.Linear(3, 4, device="meta"), nn.Linear(4, 2, device="meta"))
+    for family in ("geometric", "zero_bias", "farkas", "implicit_bias"):
+        assert all(p.is_meta for p in convert(meta, family).model.parameters())
+
+
+def test_wrong_names_and_options_are_refused_before_anything_is_done():
+    with pytest.raises(UnknownName, match=r"Unknown neuron 'geometrical'\. Did you mean 'geometric'"):
+        convert(nn.Linear(2, 2), "geometrical")
+    with pytest.raises(TypeError, match="Unknown option of GeometricLinear 'couplng'"):
+        convert(nn.Linear(2, 2), "geometric", couplng=1)
+    with pytest.raises(ValueError, match=r"coupling \* slope needs to be below 1"):
+        convert(nn.Linear(2, 2), "implicit_bias", coupling=0.5)
+    with pytest.raises(UnknownName, match="Unknown way with batch norms 'keep'"):
+        convert(nn.Linear(2, 2), "zero_bias", batch_norm="keep")
+    with pytest.raises(TypeError, match="standard layers have no options, got coupling"):
+        convert(nn.Linear(2, 2), "standard", coupling=1)
+
+
+@pytest.mark.parametrize("family", ["geometric", "zero_bias", "farkas"])
+def test_to_standard_gives_plain_layers_of_the_same_function(family):
+    converted = convert(Branches().double(), family).model
+    plain = to_standard(converted)
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(plain(x), converted(x), rtol=1e-11, atol=1e-11)
+    assert not any("neuronal" in type(module).__module__ for module in plain.modules())
+    assert plain.blocks[0] is plain.blocks[2]
+
+
+def test_to_standard_of_a_coupled_layer_says_that_there_is_none():
+    converted = convert(Branches(), "implicit_bias", coupling=-0.3).model
+    with pytest.raises(
+        ValueError, match=r"ImplicitBiasConv2d at stem\.0 couples its units; no plain layer computes that"
+    ):
+        to_standard(converted)
+    assert type(to_standard(convert(Branches(), "implicit_bias", coupling=0.0).model).stem[0]) is nn.Conv2d
+
+
+def test_from_one_family_to_another():
+    model = Branches().double()
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    there = convert(convert(model, "geometric").model, "implicit_bias", coupling=0.0).model
+    assert not any(isinstance(module, GeometricLinear | GeometricConv2d) for module in there.modules())
+    torch.testing.assert_close(there(x), model(x), rtol=1e-11, atol=1e-11)
+    again = convert(convert(model, "geometric").model, "geometric")
+    assert all(change.before == change.after for change in again.changes)
+
+
+def network_with_batch_norm():
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3, bias=False),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.BatchNorm2d(6),
+        nn.Flatten(),
+        nn.Linear(54, 4),
+    ).double()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.weight, 1, 0.2)
+            nn.init.normal_(module.bias)
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    return model.eval()
+
+
+@pytest.mark.parametrize("way", ["fold", "scale_only", "drop"])
+def test_a_zero_bias_network_scales_with_its_input_whatever_is_done_with_batch_norms(way):
+    model = network_with_batch_norm()
+    conversion = convert(model, "zero_bias", batch_norm=way)
+    new = conversion.model
+    x = torch.randn(5, 3, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(new(0.25 * x), 0.25 * new(x), rtol=0, atol=0)
+    kinds = [type(new[1]), type(new[4])]
+    assert (
+        kinds == {"fold": [nn.Identity, ChannelScale], "scale_only": [ChannelScale] * 2, "drop": [nn.Identity] * 2}[way]
+    )
+    assert not conversion.exact
+    if way == "fold":
+        scale = model[1].weight / (model[1].running_var + model[1].eps).sqrt()
+        torch.testing.assert_close(new[0].weight, model[0].weight * scale.view(-1, 1, 1, 1))
+        assert conversion.changes[2].note == "no layer before it to fold it into: scale kept, shift dropped"
+
+
+def test_layers_that_are_not_chosen_keep_the_batch_norm_that_follows_in_them():
+    model = network_with_batch_norm()
+    conversion = convert(model, "zero_bias", where=lambda path, layer: path == "6")
+    assert type(conversion.model[0]) is nn.Conv2d
+    x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(conversion.model[:4](x), model[:4](x))
+
+
+def test_norms_that_do_not_scale_are_pointed_out():
+    conversion = convert(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)), "zero_bias")
+    assert conversion.changes[1].note == "left alone: does not scale with its input, so neither does the network"
+
+
+def test_the_package_can_be_called_like_the_function():
+    code = "import neuronal.convert, torch; print(type(neuronal.convert(torch.nn.Linear(2, 2), 'geometric').model).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "GeometricLinear"
+    assert type(neuronal.convert(nn.Linear(2, 2), "zero_bias").model) is ZeroBiasLinear

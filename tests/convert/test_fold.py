@@ -1,0 +1,98 @@
+import pytest
+import torch
+from torch import nn
+
+from neuronal.convert import fold_batch_norm
+
+
+class Residual(nn.Module):
+    """A batch norm to fold, one whose layer's output is used twice, one after a pooling, one before its layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.norm_one = nn.Conv2d(3, 5, 3, padding=1), nn.BatchNorm2d(5)
+        self.two, self.norm_two = nn.Conv2d(5, 5, 3, padding=1, bias=False), nn.BatchNorm2d(5, affine=False)
+        self.pool, self.norm_three = nn.AvgPool2d(2), nn.BatchNorm2d(5)
+        self.head, self.norm_four = nn.Linear(5, 4), nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        x = self.norm_one(self.one(x)).relu()
+        y = self.two(x)
+        x = x + self.norm_two(y) + y
+        return self.norm_four(self.head(self.norm_three(self.pool(x)).mean((2, 3))))
+
+
+class Wilful(Residual):
+    """The same, with a forward that depends on values."""
+
+    def forward(self, x):
+        return super().forward(x) if x.sum() > -1e9 else x
+
+
+def trained(model):
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+            if module.affine:
+                nn.init.normal_(module.weight, 1, 0.3)
+                nn.init.normal_(module.bias)
+    return model.double()
+
+
+@pytest.mark.parametrize("give_example", [False, True])
+def test_folding_is_exact_in_evaluation(give_example):
+    model = trained(Residual()).train()
+    x = torch.randn(4, 3, 8, 8, dtype=torch.float64)
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    if give_example:
+        # Run on an example, the second use of the output of `two`, by an addition, cannot be seen: the check finds it.
+        with pytest.raises(ValueError, match="folding changed the output of Residual by up to"):
+            fold_batch_norm(model, x)
+        assert model.training
+        return
+    folded = fold_batch_norm(model)
+    torch.testing.assert_close(folded.eval()(x), model.eval()(x), rtol=1e-12, atol=1e-12)
+    assert [type(m) for m in (folded.norm_one, folded.norm_two, folded.norm_three, folded.norm_four)] == [
+        nn.Identity,
+        nn.BatchNorm2d,
+        nn.BatchNorm2d,
+        nn.Identity,
+    ]
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
+
+
+def test_a_forward_that_cannot_be_read_asks_for_an_example():
+    model = trained(Wilful())
+    with pytest.raises(ValueError, match=r"torch\.fx cannot read the forward of Wilful .* Give an example input"):
+        fold_batch_norm(model)
+
+
+def test_a_forward_that_cannot_be_read_is_run():
+    class Simple(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5)
+
+        def forward(self, x):
+            return self.norm(self.conv(x)) if x.sum() > -1e9 else x
+
+    model = trained(Simple())
+    x = torch.randn(2, 3, 6, 6, dtype=torch.float64)
+    folded = fold_batch_norm(model, x)
+    assert type(folded.norm) is nn.Identity
+    torch.testing.assert_close(folded.eval()(x), model.eval()(x), rtol=1e-12, atol=1e-12)
+
+
+def test_a_layer_used_twice_is_not_folded():
+    shared, norm = nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4)
+    model = trained(nn.Sequential(shared, norm, shared, nn.ReLU())).eval()
+    x = torch.randn(2, 4, 3, 3, dtype=torch.float64)
+    folded = fold_batch_norm(model)
+    assert type(folded[1]) is nn.BatchNorm2d
+    torch.testing.assert_close(folded(x), model(x))
+
+
+def test_without_batch_norm_nothing_happens():
+    model = nn.Sequential(nn.Linear(3, 2))
+    assert torch.equal(fold_batch_norm(model)[0].weight, model[0].weight)
