@@ -97,7 +97,7 @@ BAD = [
     ),
     (
         ["compar"],
-        "Unknown command 'compar'. Did you mean 'compare'? There are: bench, compare, data, models, neurons, report.",
+        "Unknown command 'compar'. Did you mean 'compare'? There are: bench, compare, convert, data, models, neurons, report.",
     ),
     (["bench"], "Missing command. There are: layers, implicit."),
     (["compare", "--epochs", "many"], "Invalid value for '--epochs'"),
@@ -299,3 +299,36 @@ def test_a_stopped_command_keeps_its_cells_and_goes_on(number, code):
     again = subprocess.run([*words, "0"], capture_output=True, text=True)
     assert again.returncode == 0
     assert again.stderr.count("kept from before") == 2
+
+
+def test_convert_lists_changes_measures_and_writes(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    file = tmp_path / "cnn.safetensors"
+    assert cli.main(["convert", "cnn", "--to", "geometric", "--out", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "GeometricConv2d" in out
+    assert "left alone: the output layer" in out
+    assert "Largest difference of the output on random input (2x3x32x32)" in out
+    assert file.exists()
+    assert cli.main(["convert", str(file), "--to", "implicit_bias", "--option", "coupling=-0.2", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["largest_difference"] > 0
+    assert answer["changes"][0]["note"] == "coupling -0.2 added to the same weights"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["cnn", "--to", "geometrical"], "Unknown neuron 'geometrical'. Did you mean 'geometric'?"),
+        (["cnnn", "--to", "geometric"], "Unknown model 'cnnn'."),
+        (["cnn", "--to", "geometric", "--option", "init"], "--option needs name=value, got 'init'."),
+        (["cnn", "--to", "geometric", "--option", "speed=3"], "Unknown option of GeometricLinear 'speed'."),
+        (["nothing.safetensors", "--to", "geometric"], "nothing.safetensors: no such file."),
+        (["cnn", "--to", "zero_bias", "--batch-norm", "keep"], "Unknown way with batch norms 'keep'."),
+    ],
+)
+def test_convert_refuses_in_one_line(words, line, capsys):
+    assert cli.main(["convert", *words]) != 0
+    said = capsys.readouterr().err.strip()
+    assert line in said
+    assert "\n" not in said

@@ -137,7 +137,10 @@ def convert(
         from neuronal.report.conversion import change_table
 
         model = from_source(source, **({"pretrained": True} if pretrained else {}))
-        conversion = converted(model, to, batch_norm=batch_norm, **_options(option or []))  # type: ignore[arg-type]
+        try:
+            conversion = converted(model, to, batch_norm=batch_norm, **_options(option or []))  # type: ignore[arg-type]
+        except TypeError as unfit:
+            raise ValueError(str(unfit)) from unfit
         size = _whole_numbers("shape", shape) if shape else input_shape(model)
         x = torch.randn(2, *size, generator=torch.Generator().manual_seed(0))
         difference = largest_difference(model, conversion.model, x)

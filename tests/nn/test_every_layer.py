@@ -273,3 +273,18 @@ def test_an_input_on_another_device_names_the_layer(neuron):
     layer, x = make(neuron, "Linear", dtype=torch.float32)
     with pytest.raises(RuntimeError, match=rf"^{type(layer).__name__}\(.*device"):
         layer(x.to("meta"))
+
+
+@pytest.mark.parametrize(
+    ("neuron", "kind", "options"),
+    [*((n, k, {}) for n in NEURONS for k in SHAPES), ("implicit_bias", "Conv2d", {"steps": 2})],
+)
+def test_what_follows_may_change_the_output_in_place(neuron, kind, options):
+    """As torch's own layers allow: ``nn.ReLU(inplace=True)``."""
+    layer, x = make(neuron, kind, **options)
+    x.requires_grad_()
+    found = []
+    for relu in (nn.ReLU(inplace=True), nn.ReLU()):
+        (g,) = torch.autograd.grad(relu(layer(x)).square().sum(), x)
+        found.append(g)
+    torch.testing.assert_close(*found)

@@ -152,7 +152,8 @@ class _ImplicitBias(StandIn):
                 z = rows - coupling.unsqueeze(1) * coupling_mean(z, slope)
         else:
             solution = self._solve_rows(rows, coupling, slope)
-            z = solution.value
+            # The gradient needs the solution as it is, and what follows may be a ReLU in place.
+            z = solution.value.clone() if solution.value.requires_grad else solution.value
             if _can_be_read(solution.converged):
                 self._watch(solution)
         return _laid_out_like(a, z.reshape(a.shape).to(a.dtype))
