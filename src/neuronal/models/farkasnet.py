@@ -125,10 +125,10 @@ _DOC = """Farkas network with the depth and the parameters of resnet{number}; fo
         Pooladian, Finlay & Oberman, Farkas layers, Algorithm 2 and Section 4.
 
     Departs:
-        The bias is strict. Their networks are compared with ResNets of another depth and size; ours are matched, for which the blocks keep
-        their width. With 3 input channels and 10 classes ``published=True`` has exactly the 304,255 (18) and 525,864 (34)
-        parameters of their code; 1,519,862 (50) and 2,826,408 (101) agree with its 1.520 and 2.826 million. There is no
-        published 152; it follows the same rule.
+        The bias is strict. Their networks are compared with ResNets of another depth and size; ours are matched, and
+        their blocks keep the width. With 3 input channels and 10 classes ``published=True`` has exactly the 304,255 (18)
+        and 525,864 (34) parameters of their code; 1,519,862 (50) and 2,826,408 (101) agree with its 1.520 and 2.826
+        million. There is no published 152; it follows the same rule.
     """
 
 farkasnet18 = _farkasnet(18, FarkasBasicBlock, ours=Size((2, 3, 2), 116), theirs=Size((3, 3, 3), 16))

@@ -103,7 +103,7 @@ def _fixup_all_(features: nn.Module) -> None:
 def resnet9(
     layers: Family, *, num_classes: int, in_chans: int, img_size: int, width: int = 64, norm: str | None = None
 ) -> Classifier:
-    """Residual network of nine layers for small images: six convolutions, two of them followed by a residual block.
+    """Residual network of nine layers for small images: four convolutions, a residual block behind every other one.
 
     Args:
         width: Channels of the first layer; the others have 2, 4 and 8 times as many.
