@@ -39,6 +39,8 @@ ALLOWED = (
 EVERY = {(model, neuron, norm) for model in list_models() for neuron in FAMILIES for norm in (*NORMS, "layer")}
 REFUSED = EVERY - ALLOWED
 PAIRS = sorted({(model, neuron) for model, neuron, _ in ALLOWED})
+# Of each architecture one; the deeper ones are more of the same.
+KINDS = [pair for pair in PAIRS if not pair[0].endswith(("34", "101", "152"))]
 SCALING = sorted((model, norm) for model, neuron, norm in ALLOWED if neuron == "zero_bias")
 
 

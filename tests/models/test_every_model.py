@@ -14,7 +14,7 @@ from neuronal.models.norm import NORMS
 from neuronal.models.registry import create_model, list_models
 from neuronal.nn.families import FAMILIES, FARKAS
 from neuronal.nn.farkas import FarkasConv2d
-from tests.models.networks import ALLOWED, EVERY, PAIRS, REFUSED, SCALING, SMALL, small
+from tests.models.networks import ALLOWED, EVERY, KINDS, PAIRS, REFUSED, SCALING, SMALL, small
 
 
 def test_the_list_of_cases_is_complete():
@@ -102,7 +102,7 @@ def test_features_head_and_a_new_head(model, neuron):
     assert torch.equal(net(x), features)
 
 
-@pytest.mark.parametrize(("model", "neuron"), PAIRS)
+@pytest.mark.parametrize(("model", "neuron"), KINDS)
 def test_copies_weights_and_the_meta_device(model, neuron):
     net = small(model, neuron).eval()
     x = torch.rand(2, 2, 8, 8)

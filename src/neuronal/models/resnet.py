@@ -80,10 +80,10 @@ class Stages:
 def _classifier(
     parts: Parts, features: nn.Sequential, num_features: int, num_classes: int, in_chans: int
 ) -> Classifier:
-    if parts.norm == "fixup":
+    is_fixup = parts.norm == "fixup"
+    if is_fixup:
         _fixup_all_(features)
-    zero_head = parts.norm == "fixup"
-    return Classifier(parts.layers, features, num_features, num_classes, in_chans, zero_head=zero_head)
+    return Classifier(parts.layers, features, num_features, num_classes, in_chans, zero_head=is_fixup)
 
 
 def _fixup_all_(features: nn.Module) -> None:

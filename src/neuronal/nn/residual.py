@@ -54,7 +54,7 @@ def he_(layer: nn.Module, factor: float = 1.0) -> None:
     own: Any = layer
     if getattr(own, ways[0]).is_meta:
         return
-    plain = own if ways[0] == "weight" else own.to_standard()
+    plain = own if ways[0] == "weight" else own._plain_with(own.weight, own.bias)
     nn.init.kaiming_normal_(plain.weight, nonlinearity="relu")
     if plain.bias is not None:
         nn.init.zeros_(plain.bias)
