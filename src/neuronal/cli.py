@@ -256,12 +256,9 @@ def neurons(as_json: AsJson = False) -> None:
 @app.command()
 def models(as_json: AsJson = False) -> None:
     """List the networks, with their parameters for 32x32 colour images and 10 classes."""
-    from neuronal.models.registry import create_model, describe, list_models
+    from neuronal.models.registry import describe, list_models, num_parameters
 
-    rows = [
-        {"model": name, "parameters": sum(p.numel() for p in create_model(name).parameters()), "what": describe(name)}
-        for name in list_models()
-    ]
+    rows = [{"model": name, "parameters": num_parameters(name), "what": describe(name)} for name in list_models()]
     _print_rows(rows, as_json)
 
 

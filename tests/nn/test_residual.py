@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from neuronal.nn import Multiplier, ScaledResidual, ScaledStandardisedConv2d, ScaledStandardisedLinear, fixup_
-from neuronal.nn.residual import RELU_GAIN
+from neuronal.nn.families import FAMILIES
+from neuronal.nn.residual import RELU_GAIN, he_
 
 
 def test_rows_are_centred_and_have_the_promised_length():
@@ -75,7 +76,7 @@ def test_variance_grows_by_alpha_squared_per_block():
     width = 512
 
     def branch():
-        return nn.Sequential(nn.ReLU(), ScaledStandardisedLinear(width, width, bias=False))
+        return ScaledStandardisedLinear(width, width, bias=False)
 
     blocks = ScaledResidual.stage([branch() for _ in range(6)], alpha=0.5)
     assert [block.beta for block in blocks] == pytest.approx([1 / math.sqrt(1 + i / 4) for i in range(6)])
@@ -85,11 +86,39 @@ def test_variance_grows_by_alpha_squared_per_block():
         assert x.var().item() == pytest.approx(1 + number / 4, rel=0.1)
 
 
+def test_a_transition_takes_its_shortcut_from_the_scaled_and_activated_input():
+    branch, shortcut = nn.Linear(4, 6), nn.Linear(4, 6)
+    first, second = ScaledResidual.stage([branch, nn.Linear(6, 6)], alpha=0.5, variance=4.0, shortcut=shortcut)
+    x = torch.randn(3, 4)
+    h = (x / 2).relu()
+    torch.testing.assert_close(first(x), shortcut(h) + 0.5 * branch(h))
+    assert first.beta == 0.5
+    assert second.shortcut is None
+    assert second.beta == pytest.approx(1 / math.sqrt(1 + 0.25))
+
+
+@pytest.mark.parametrize("neuron", FAMILIES)
+def test_he_draws_every_neuron_alike(neuron):
+    layer = FAMILIES[neuron].Conv2d(32, 64, 3)
+    he_(layer, 0.5)
+    plain = layer if isinstance(layer, nn.Conv2d) or neuron == "implicit_bias" else layer.to_standard()
+    # The last unit of a Farkas layer is made of the others.
+    assert plain.weight[:-1].std().item() == pytest.approx(0.5 * math.sqrt(2 / 288), rel=0.02)
+    assert plain.bias is None or plain.bias[:-1].eq(0).all()
+    he_(layer, 0.0)
+    assert layer(torch.randn(1, 32, 5, 5))[:, :-1].eq(0).all()
+
+
+def test_he_needs_a_layer():
+    with pytest.raises(TypeError, match="he_ needs a layer of one of the families, got ReLU"):
+        he_(nn.ReLU())
+
+
 def test_bias_free_residual_networks_scale():
     """f(s x) = s f(x), bit for bit at powers of two, for both ways to do without batch norm."""
 
     def nf():
-        return nn.Sequential(nn.ReLU(), ScaledStandardisedConv2d(4, 4, 3, padding=1, bias=False))
+        return ScaledStandardisedConv2d(4, 4, 3, padding=1, bias=False)
 
     stem = ScaledStandardisedConv2d(3, 4, 3, padding=1, bias=False, gain=1.0)
     first, second = nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.Conv2d(4, 4, 3, padding=1, bias=False)

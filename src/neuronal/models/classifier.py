@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from neuronal.nn.families import Family
 
 
 class Classifier(nn.Module):
-    """``features`` (images to vectors of ``num_features``) followed by the family's linear head."""
+    """``features`` (images to vectors of ``num_features``) followed by the family's linear head.
 
-    def __init__(self, layers: Family, features: nn.Module, num_features: int, num_classes: int, in_chans: int) -> None:
+    ``zero_head`` starts the head at zero, as Fixup asks for.
+    """
+
+    recipe: dict[str, Any]
+    """Arguments of ``create_model`` that build the same network again."""
+
+    def __init__(
+        self,
+        layers: Family,
+        features: nn.Module,
+        num_features: int,
+        num_classes: int,
+        in_chans: int,
+        *,
+        zero_head: bool = False,
+    ) -> None:
         super().__init__()
         self.layers = layers
         self.num_features = num_features
         self.in_chans = in_chans
+        self.zero_head = zero_head
+        self.recipe = {}
         self.features = features
         self.reset_classifier(num_classes)
 
@@ -22,6 +41,11 @@ class Classifier(nn.Module):
         """A new head for ``num_classes`` classes; 0 leaves the features as output."""
         self.num_classes = num_classes
         self.head = self.layers.Head(self.num_features, num_classes) if num_classes else nn.Identity()
+        if self.zero_head:
+            for parameter in self.head.parameters():
+                nn.init.zeros_(parameter)
+        if self.recipe:
+            self.recipe["num_classes"] = num_classes
 
     def get_classifier(self) -> nn.Module:
         return self.head

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from importlib import import_module
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import torch
 from torch import nn
 
 from neuronal.names import UnknownName, find, unknown
-from neuronal.nn.families import Family, family
+from neuronal.nn.families import FAMILIES, Family, family
 
 # A file listed here is imported when a model is first looked up; its @register_model functions fill the table.
-_FILES = ("plain",)
+_FILES = ("plain", "resnet", "farkasnet", "vit")
 _MODELS: dict[str, Callable[..., nn.Module]] = {}
 
 Maker = TypeVar("Maker", bound=Callable[..., nn.Module])
@@ -51,7 +52,11 @@ def create_model(
         num_classes: Outputs of the head; 0 for features only.
         in_chans: Channels of the images.
         img_size: Side of the (square) images; only models that flatten positions depend on it.
-        options: The model's own, such as ``widths``; an unknown one is an error that lists them.
+        options: The model's own, such as ``widths`` or ``norm``; an unknown one is an error that lists them.
+
+    Returns:
+        The network. Its ``recipe`` holds these arguments, for JSON, to build it again; a family of your own is ``None``
+        there.
     """
     make = find(_models(), name, "model")
     own = [p for p in signature(make).parameters if p not in ("layers", "num_classes", "in_chans", "img_size")]
@@ -59,7 +64,11 @@ def create_model(
         if option not in own:
             raise UnknownName(unknown(f"option of model {name!r}", option, own))
     layers = family(neuron) if isinstance(neuron, str) else neuron
-    return make(layers, num_classes=num_classes, in_chans=in_chans, img_size=img_size, **options)
+    shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
+    model: Any = make(layers, **shape, **options)
+    known = layers.name if FAMILIES.get(layers.name) is layers else None
+    model.recipe = {"model": name, "neuron": known, **shape, **options}
+    return cast(nn.Module, model)
 
 
 def list_models(filter: str = "*") -> list[str]:
@@ -74,3 +83,11 @@ def is_model(name: str) -> bool:
 def describe(name: str) -> str:
     """The first line of what the model says of itself."""
     return (find(_models(), name, "model").__doc__ or "").strip().partition("\n")[0]
+
+
+def num_parameters(name: str) -> int:
+    """Parameters of the model for 32x32 colour images and 10 classes, with standard units where it takes them."""
+    neuron = getattr(find(_models(), name, "model"), "only_neuron", "standard")
+    # On the meta device a network costs no memory and no random numbers.
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in create_model(name, neuron).parameters())

@@ -37,8 +37,33 @@ class Multiplier(nn.Module):
         return x * self.scale
 
 
+# The parameter that scales a layer's map, by the name it has in one family or another.
+_PROPORTIONAL = ("weight", "rows", "scale")
+
+
 @torch.no_grad()
-def fixup_(branch: Sequence[nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d], num_branches: int) -> None:
+def he_(layer: nn.Module, factor: float = 1.0) -> None:
+    """Draws a layer's weights as He does (normal, variance 2 / fan-in) times ``factor``; its biases become zero.
+
+    A layer with other parameters than a weight reads them from a plain layer drawn so. A Farkas layer keeps the last
+    bias, which is never zero.
+    """
+    ways = [name for name, _ in layer.named_parameters(recurse=False) if name in _PROPORTIONAL]
+    if not ways:
+        raise TypeError(f"he_ needs a layer of one of the families, got {type(layer).__name__}.")
+    own: Any = layer
+    if getattr(own, ways[0]).is_meta:
+        return
+    plain = own if ways[0] == "weight" else own._plain_with(own.weight, own.bias)
+    nn.init.kaiming_normal_(plain.weight, nonlinearity="relu")
+    if plain.bias is not None:
+        nn.init.zeros_(plain.bias)
+    if plain is not own:
+        own._take(plain)
+    getattr(own, ways[0]).mul_(factor)
+
+
+def fixup_(branch: Sequence[nn.Module], num_branches: int) -> None:
     r"""Initialises the layers of one residual branch so that a network of ``num_branches`` of them can be trained.
 
     With :math:`L` branches of :math:`m` layers each: normal weights of He's variance (fan-in) times
@@ -54,12 +79,8 @@ def fixup_(branch: Sequence[nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d], num_
     if num_branches < 1:
         raise ValueError(f"fixup_ needs at least 1 branch, got {num_branches}.")
     for layer in branch[:-1]:
-        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-        layer.weight.mul_(num_branches ** (-1 / (2 * m - 2)))
-    nn.init.zeros_(branch[-1].weight)
-    for layer in branch:
-        if layer.bias is not None:
-            nn.init.zeros_(layer.bias)
+        he_(layer, num_branches ** (-1 / (2 * m - 2)))
+    he_(branch[-1], 0.0)
 
 
 class _ScaledStandardised(StandIn):
@@ -152,26 +173,52 @@ class ScaledStandardisedConv3d(_ScaledStandardised, Conv3dShape):
 
 
 class ScaledResidual(nn.Module):
-    r"""A residual branch between two fixed scales: :math:`x + \alpha\, f(\beta x)`.
+    r"""A residual branch between two fixed scales, behind the activation of its input.
+
+    .. math:: y = x + \alpha f(h), \qquad h = \mathrm{relu}(\beta x), \qquad \beta = 1 / \sqrt{\mathrm{variance}}
 
     :math:`\beta` brings the input, whose variance has grown block by block, back to variance 1; :math:`\alpha` lets the
-    branch add :math:`\alpha^2` to it. Positively homogeneous when the branch is.
+    branch add :math:`\alpha^2` to it. A transition block, which changes the shape, has a ``shortcut``:
+    :math:`y = \mathrm{shortcut}(h) + \alpha f(h)`, and the variance starts again from 1. Positively homogeneous when
+    branch and shortcut are.
+
+    Args:
+        branch: :math:`f`; keeps variance, as weight-standardised layers do.
+        alpha: Share of the branch.
+        variance: Expected variance of the input.
+        shortcut: For a transition block; keeps variance too.
 
     Reference:
-        Brock, De & Smith, arXiv:2101.08692, Eq. 1, where our :math:`\beta` is called :math:`1/\beta`.
+        Brock, De & Smith, arXiv:2101.08692, Eq. 1 and Section 3, where our :math:`\beta` is called :math:`1/\beta`.
     """
 
-    def __init__(self, branch: nn.Module, alpha: float, beta: float) -> None:
+    def __init__(
+        self, branch: nn.Module, alpha: float = 0.2, variance: float = 1.0, shortcut: nn.Module | None = None
+    ) -> None:
         super().__init__()
-        self.branch, self.alpha, self.beta = branch, alpha, beta
+        self.branch, self.shortcut, self.relu = branch, shortcut, nn.ReLU()
+        self.alpha, self.beta = alpha, 1 / sqrt(variance)
+        self.out_variance = (variance if shortcut is None else 1.0) + alpha**2
 
     @classmethod
-    def stage(cls, branches: Sequence[nn.Module], alpha: float = 0.2) -> list[Self]:
-        """The blocks of a stage that starts at variance 1: after block i the variance is 1 + i alpha^2."""
-        return [cls(branch, alpha, 1 / sqrt(1 + number * alpha**2)) for number, branch in enumerate(branches)]
+    def stage(
+        cls,
+        branches: Sequence[nn.Module],
+        alpha: float = 0.2,
+        variance: float = 1.0,
+        shortcut: nn.Module | None = None,
+    ) -> list[Self]:
+        """Blocks in a row, for an input of the given variance; the first one has the shortcut, if there is one."""
+        blocks: list[Self] = []
+        for branch in branches:
+            blocks.append(cls(branch, alpha, variance, None if blocks else shortcut))
+            variance = blocks[-1].out_variance
+        return blocks
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = x + self.alpha * self.branch(self.beta * x)
+        h = self.relu(self.beta * x)
+        kept = x if self.shortcut is None else self.shortcut(h)
+        y: Tensor = kept + self.alpha * self.branch(h)
         return y
 
     def extra_repr(self) -> str:

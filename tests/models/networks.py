@@ -1,0 +1,49 @@
+"""Every model in a size that runs in milliseconds, and which neurons and norms go together."""
+
+from neuronal.models.norm import NORMS
+from neuronal.models.registry import create_model, list_models
+from neuronal.nn.families import FAMILIES
+
+PLAIN = ["fcn", "mlp1", "cnn", "vgg6", "ucn"]
+RESNETS = ["resnet9", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
+FARKASNETS = ["farkasnet18", "farkasnet34", "farkasnet50", "farkasnet101", "farkasnet152"]
+
+SMALL = {
+    "fcn": {"widths": (8, 6)},
+    "mlp1": {"width": 8},
+    "cnn": {"widths": (4, 4, 6)},
+    "vgg6": {"widths": (4, 4, 4)},
+    "ucn": {},
+    **{name: {"width": 4} for name in RESNETS},
+    **{name: {"width": 8} for name in FARKASNETS},
+    "vit_tiny": {"width": 12, "depth": 2},
+}
+
+# For each neuron the norms it goes with; "fixup" is for networks with residual branches only.
+GOES_WITH = {
+    "standard": {"batch", "none", "fixup", "nf", "input_mean", "weight"},
+    "zero_bias": {"none", "fixup", "nf"},
+    "geometric": {"batch", "none", "fixup", "input_mean"},
+    "farkas": {"none", "fixup", "input_mean"},
+    "implicit_bias": {"batch", "none", "fixup", "input_mean"},
+}
+
+ALLOWED = (
+    {(model, neuron, norm) for model in RESNETS for neuron in FAMILIES for norm in GOES_WITH[neuron]}
+    | {(model, neuron, norm) for model in PLAIN for neuron in FAMILIES for norm in GOES_WITH[neuron] - {"fixup"}}
+    # Here batch norm stands after the ReLU and leaves the Farkas promise alone.
+    | {("ucn", "farkas", "batch")}
+    | {(model, "farkas", norm) for model in FARKASNETS for norm in ("none", "batch")}
+    | {("vit_tiny", neuron, "layer") for neuron in FAMILIES if neuron != "zero_bias"}
+)
+EVERY = {(model, neuron, norm) for model in list_models() for neuron in FAMILIES for norm in (*NORMS, "layer")}
+REFUSED = EVERY - ALLOWED
+PAIRS = sorted({(model, neuron) for model, neuron, _ in ALLOWED})
+# Of each architecture one; the deeper ones are more of the same.
+KINDS = [pair for pair in PAIRS if not pair[0].endswith(("34", "101", "152"))]
+SCALING = sorted((model, norm) for model, neuron, norm in ALLOWED if neuron == "zero_bias")
+
+
+def small(model, neuron="standard", *, num_classes=3, in_chans=2, img_size=8, **options):
+    shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
+    return create_model(model, neuron, **shape, **SMALL[model], **options)

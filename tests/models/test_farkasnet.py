@@ -1,0 +1,86 @@
+import pytest
+import torch
+from torch import nn
+
+from neuronal.models.registry import create_model
+from neuronal.nn import FarkasBasicBlock, FarkasBottleneck, FarkasConv2d, FarkasResidual
+from tests.models.networks import FARKASNETS, small
+
+
+def count(name, neuron="farkas", **options):
+    with torch.device("meta"):
+        return sum(p.numel() for p in create_model(name, neuron, **options).parameters())
+
+
+@pytest.mark.parametrize("name", FARKASNETS)
+def test_as_many_parameters_as_the_resnet_of_the_same_number(name):
+    resnet = count(name.replace("farkas", "res"), "standard", norm="none", stem="cifar")
+    assert count(name) / resnet == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("name", FARKASNETS)
+def test_as_deep_as_the_resnet_of_the_same_number(name):
+    net = small(name, "farkas")
+    assert f"farkasnet{sum(isinstance(m, FarkasConv2d | nn.Conv2d | nn.Linear) for m in net.modules())}" == name
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "digits"),
+    [
+        ("farkasnet18", 304_255, 0),
+        ("farkasnet34", 525_864, 0),
+        ("farkasnet50", 1_520_000, -3),
+        ("farkasnet101", 2_826_000, -3),
+    ],
+)
+def test_the_published_networks_have_the_published_parameters(name, parameters, digits):
+    assert round(count(name, published=True), digits) == parameters
+
+
+@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("aggregate", ["sum", "mean"])
+@pytest.mark.parametrize("norm", ["none", "batch"])
+@pytest.mark.parametrize("name", ["farkasnet18", "farkasnet50"])
+def test_some_unit_is_active_before_every_relu(name, norm, aggregate, published):
+    net = small(name, "farkas", norm=norm, aggregate=aggregate, published=published)
+    alive = []
+
+    def look(relu, inputs):
+        alive.append((inputs[0] > 0).any(dim=1).all().item())
+
+    relus = [m for m in net.modules() if isinstance(m, nn.ReLU)]
+    for relu in relus:
+        relu.register_forward_pre_hook(look)
+    for x in (torch.randn(3, 2, 8, 8), torch.zeros(2, 2, 8, 8), -100 * torch.rand(2, 2, 8, 8)):
+        net(x)
+    assert alive == [True] * len(alive)
+    assert len(alive) == 3 * len(relus)
+    closed = [m for m in net.modules() if isinstance(m, FarkasConv2d | FarkasResidual)]
+    assert len(relus) == len(closed)
+    assert all(m.promise() > 0 for m in closed)
+
+
+def test_batch_norm_has_no_parameters_and_stands_after_every_relu():
+    net = small("farkasnet18", "farkas", norm="batch")
+    order = [m for m in net.modules() if isinstance(m, nn.ReLU | nn.BatchNorm2d)]
+    assert [type(m) for m in order[::2]] == [nn.ReLU] * (len(order) // 2)
+    assert all(isinstance(m, nn.BatchNorm2d) and not m.affine for m in order[1::2])
+
+
+@pytest.mark.parametrize("name", ["farkasnet18", "farkasnet50"])
+def test_zero_last(name):
+    net = small(name, "farkas", zero_last=True)
+    blocks = [m for m in net.modules() if isinstance(m, FarkasBasicBlock | FarkasBottleneck)]
+    assert blocks
+    assert all(block.branch[-1].weight.eq(0).all() for block in blocks)
+
+
+def test_published_blocks_widen():
+    net = small("farkasnet18", "farkas", published=True)
+    assert net.num_features == 4 * 8 + 3
+    assert small("farkasnet18", "farkas").num_features == 4 * 8
+
+
+def test_a_small_image_is_refused():
+    with pytest.raises(ValueError, match="farkasnet50 halves the image 3 times and needs img_size >= 8, got 7"):
+        create_model("farkasnet50", "farkas", img_size=7)

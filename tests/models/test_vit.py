@@ -1,0 +1,43 @@
+import pytest
+import torch
+from torch import nn
+
+from neuronal.models.registry import create_model
+from neuronal.models.vit import Attention
+from neuronal.nn import GeometricLinear
+from tests.models.networks import small
+
+
+def test_as_many_parameters_as_timms():
+    with torch.device("meta"):
+        net = create_model("vit_tiny", num_classes=1000, img_size=224)
+    assert sum(p.numel() for p in net.parameters()) == 5_717_416
+
+
+def test_attention_is_torchs():
+    ours, torchs = Attention(12, 3), nn.MultiheadAttention(12, 3, batch_first=True)
+    torchs.in_proj_weight, torchs.in_proj_bias = ours.qkv.weight, ours.qkv.bias
+    torchs.out_proj.weight, torchs.out_proj.bias = ours.projection.weight, ours.projection.bias
+    x = torch.randn(2, 5, 12)
+    torch.testing.assert_close(ours(x), torchs(x, x, x, need_weights=False)[0])
+
+
+def test_the_perceptrons_are_of_the_neuron():
+    net = small("vit_tiny", "geometric")
+    assert [m.out_features for m in net.modules() if isinstance(m, GeometricLinear)] == 2 * [48, 12]
+
+
+def test_patches():
+    assert create_model("vit_tiny", img_size=8, depth=1).features[0].positions.shape[1] == 1 + 4
+    assert create_model("vit_tiny", img_size=128, depth=1).features[0].positions.shape[1] == 1 + 64
+    assert create_model("vit_tiny", img_size=8, depth=1, patch=2).features[0].positions.shape[1] == 1 + 16
+    with pytest.raises(ValueError, match="img_size to be a multiple of patch, got 10 and 4"):
+        create_model("vit_tiny", img_size=10)
+    with pytest.raises(ValueError, match="width to be a multiple of num_heads, got 16 and 3"):
+        create_model("vit_tiny", width=16)
+
+
+def test_positions_matter():
+    net = small("vit_tiny").eval()
+    x = torch.randn(1, 2, 8, 8)
+    assert not torch.allclose(net(x), net(x.flip(3)))
