@@ -97,7 +97,7 @@ BAD = [
     ),
     (
         ["compar"],
-        "Unknown command 'compar'. Did you mean 'compare'? There are: bench, compare, convert, data, models, neurons, report.",
+        "Unknown command 'compar'. Did you mean 'compare'? There are: bench, compare, convert, data, models, ",
     ),
     (["bench"], "Missing command. There are: layers, implicit."),
     (["compare", "--epochs", "many"], "Invalid value for '--epochs'"),

@@ -2,6 +2,7 @@ import json
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -107,6 +108,18 @@ def test_files_that_are_no_such_model_get_one_clear_line(tmp_path):
     save_file({"a": torch.zeros(2)}, path, metadata={"neuronal": json.dumps(wrong)})
     with pytest.raises(ValueError, match="does not fit the model its header describes"):
         load_model(path)
+
+
+def test_a_family_of_ones_own_needs_the_model_to_be_handed_in(tmp_path):
+    mine = replace(neuronal.FAMILIES["zero_bias"], name="mine")
+    options = {"num_classes": 3, "in_chans": 1, "img_size": 8, "widths": (4, 6, 5)}
+    model = neuronal.create_model("cnn", mine, **options).eval()
+    save_model(model, tmp_path / "m.safetensors")
+    with pytest.raises(ValueError, match=r"a family that is not in FAMILIES; hand the model in"):
+        load_model(tmp_path / "m.safetensors")
+    again = load_model(tmp_path / "m.safetensors", make=lambda: neuronal.create_model("cnn", mine, **options))
+    x = torch.randn(2, 1, 8, 8)
+    assert torch.equal(again(x), model(x))
 
 
 def test_a_function_is_named_by_the_user_and_never_by_a_file(tmp_path):

@@ -28,7 +28,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     from safetensors.torch import save_file
 
     recipe = getattr(model, "recipe", None)
-    if not isinstance(recipe, dict):
+    if not isinstance(recipe, dict) or not recipe:
         raise ValueError(
             f"{type(model).__name__} has no recipe to be rebuilt from. Make it with neuronal.create_model or convert such a "
             "model, or save its state_dict() yourself."
@@ -86,6 +86,10 @@ def _base(recipe: dict[str, Any], path: str | Path) -> nn.Module:
     source = recipe.get("source")
     if source is None:
         given = {key: value for key, value in recipe.items() if key not in ("model", "converted")}
+        if given.get("neuron") is None:
+            raise ValueError(
+                f"{path} was made with a family that is not in FAMILIES; hand the model in: load_model(path, make=...)."
+            )
         return from_source(recipe["model"], **given)
     if source.partition(":")[0] not in ("timm", "torchvision"):
         raise ValueError(f"{path} was made from {source}; hand that in: load_model(path, make=...).")

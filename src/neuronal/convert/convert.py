@@ -303,7 +303,7 @@ def _write_down(
 ) -> None:
     """How to make the new model from the old one's recipe, if that has one, for :func:`save_model`."""
     recipe = getattr(model, "recipe", None)
-    if not isinstance(recipe, dict) or result is model:
+    if not isinstance(recipe, dict) or not recipe:
         return
     paths = [change.path for change in changes if change.before != change.after]
     step = {"family": target.name, "paths": paths, "batch_norm": batch_norm, "options": dict(options)}
