@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from neuronal.experiments.sweep import Study
 
 ROOT = Path(__file__).parent.parent
 
-# The workers of pytest-xdist share the cores; each with a thread per core would only wait for the others.
+# The workers of pytest-xdist share the cores; each with a thread per core would only wait for the others, and so would
+# the commands they start.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)
