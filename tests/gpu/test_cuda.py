@@ -7,7 +7,10 @@ import pytest
 import torch
 
 from neuronal import cli
+from neuronal.convert import convert
+from neuronal.models.registry import create_model
 from neuronal.nn.families import FAMILIES
+from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
 from tests.nn.test_every_layer import EVERY, NEURONS, SHAPES, make
 
@@ -26,6 +29,28 @@ def test_forward_and_backward_agree_with_the_cpu(neuron, kind):
     there(x.cuda()).square().sum().backward()
     for p, q in zip(layer.parameters(), there.parameters(), strict=True):
         torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "clip"])
+@pytest.mark.parametrize(("coupling", "slope"), [(-0.5, 10.0), (-2.0, 10.0), (0.045, 10.0)])
+def test_long_rows_are_solved_alike(coupling, slope, sigma):
+    a = (torch.randn(40, 700, dtype=torch.float64) * torch.logspace(-1, 1, 40).unsqueeze(1)).requires_grad_()
+    g = torch.randn_like(a)
+    here = solve(a, coupling, slope, sigma=sigma, tolerance=1e-10)
+    there = solve(a.cuda(), coupling, slope, sigma=sigma, tolerance=1e-10)
+    assert there.converged.all()
+    torch.testing.assert_close(there.value.cpu(), here.value, rtol=0, atol=1e-8)
+    (ours,) = torch.autograd.grad(here.value, a, g)
+    (theirs,) = torch.autograd.grad(there.value, a, g.cuda())
+    torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_are_converted_where_they_are(family):
+    model = create_model("cnn", num_classes=3, in_chans=1, img_size=8).cuda()
+    new = convert(model, family).model
+    assert all(tensor.is_cuda for tensor in new.state_dict().values())
+    assert new(torch.randn(2, 1, 8, 8, device="cuda")).isfinite().all()
 
 
 @pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "implicit_bias"])
