@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from neuronal import cli
+from neuronal.experiments import engine as engine_module
 from neuronal.experiments import sweep as sweep_module
 from neuronal.experiments.recipe import Recipe
 from neuronal.nn.families import FAMILIES
@@ -122,7 +123,7 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
 def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch, words, message):
-    monkeypatch.setattr(sweep_module, "run", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(engine_module, "run", lambda *_, **__: pytest.fail("trained"))
     code, out, err = call(capsys, *words)
     assert code == 2
     assert out == ""
@@ -134,7 +135,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch, words, messa
 @pytest.mark.parametrize("place", ["file/below", "/proc/nowhere"])
 def test_no_write_access_is_said_before_training(capsys, monkeypatch, place):
     Path("file").write_text("")
-    monkeypatch.setattr(sweep_module, "run", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(engine_module, "run", lambda *_, **__: pytest.fail("trained"))
     code, _, err = call(capsys, "compare", "--out", place)
     assert code == 1
     assert err.startswith(f"neuronal: cannot use {place}")
@@ -143,14 +144,14 @@ def test_no_write_access_is_said_before_training(capsys, monkeypatch, place):
 
 
 def test_a_full_disk_is_said_and_finished_cells_are_kept(capsys, monkeypatch):
-    real, written = sweep_module.write, []
+    real, written = engine_module.write, []
 
     def full_at_the_second(record, folder):
         if written:
             raise OSError(28, "No space left on device")
         written.append(real(record, folder))
 
-    monkeypatch.setattr(sweep_module, "write", full_at_the_second)
+    monkeypatch.setattr(engine_module, "write", full_at_the_second)
     code, _, err = call(capsys, "compare", *QUICK, "--seeds", "0")
     assert code == 1
     assert (
@@ -183,7 +184,7 @@ def test_report_draws_again_without_training(capsys, monkeypatch):
     page = Path("runs/digits-fcn/report.html")
     before = page.read_text()
     page.unlink()
-    monkeypatch.setattr(sweep_module, "run", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(engine_module, "run", lambda *_, **__: pytest.fail("trained"))
     assert call(capsys, "report", "runs/digits-fcn")[0] == 0
     assert page.read_text() == before
     next(Path("runs/digits-fcn/cells").glob("zero_bias*")).unlink()
@@ -250,7 +251,7 @@ def test_stopping_a_fresh_sweep_counts_only_its_own_cells(capsys, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweep_module, "run", stop)
+    monkeypatch.setattr(engine_module, "run", stop)
     code, _, err = call(capsys, "compare", *QUICK, "--seeds", "0", "--fresh")
     assert code == 130
     assert "stopped; 0 of 2 cells are finished" in err
@@ -329,6 +330,44 @@ def test_convert_lists_changes_measures_and_writes(capsys, tmp_path, monkeypatch
 )
 def test_convert_refuses_in_one_line(words, line, capsys):
     assert cli.main(["convert", *words]) != 0
+    said = capsys.readouterr().err.strip()
+    assert line in said
+    assert "\n" not in said
+
+
+def test_sweep_trains_a_grid_and_chooses(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    words = ["sweep", "digits", "--grid", "epochs=1", "--grid", "lr=0.0001,0.01", "--grid", "neuron=standard,zero_bias"]
+    words += ["--grid", "seed=0", "--grid", "model=fcn", "--workers", "2"]
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out
+    assert "zero_bias" in out
+    assert "*" in out
+    assert len(list(Path("runs/digits-grid/cells").glob("*.json"))) == 4
+    assert cli.main([*words, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [choice["family"] for choice in answer["choices"]] == ["standard", "zero_bias"]
+    assert all(choice["best"] == 0.01 for choice in answer["choices"])
+    assert cli.main(["report", "runs/digits-grid"]) == 2
+    assert "holds a grid, not a comparison" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["nothing", "--grid", "lr=1"], "Unknown recipe 'nothing'."),
+        (["digits", "--grid", "lr"], "--grid needs field=value,value, got 'lr'."),
+        (["digits", "--grid", "lr=fast"], "--grid lr needs numbers, got 'fast'."),
+        (["digits", "--grid", "speed=1"], "Unknown axis of a grid 'speed'."),
+        (["digits", "--grid", "neuron=nothing"], "Unknown neuron 'nothing'."),
+        (["digits", "--grid", "lr=0.1", "--engine", "cloud"], "Unknown engine 'cloud'."),
+        (["digits", "--grid", "lr=0.1", "--workers", "0"], "workers needs to be at least 1, got 0."),
+    ],
+)
+def test_sweep_refuses_in_one_line(words, line, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["sweep", *words]) != 0
     said = capsys.readouterr().err.strip()
     assert line in said
     assert "\n" not in said

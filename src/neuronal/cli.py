@@ -6,9 +6,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -21,6 +21,7 @@ from rich.table import Table
 from neuronal.names import find, unknown
 
 if TYPE_CHECKING:
+    from neuronal.experiments.cells import Plan
     from neuronal.experiments.record import Record
     from neuronal.experiments.sweep import Study
     from neuronal.report.terminal import Bars
@@ -90,6 +91,79 @@ def compare(
         with bars:
             records = sweep(study, folder, fresh=fresh, watch=bars)
         _show(study, folder, records, fresh, as_json)
+
+
+@app.command()
+def sweep(
+    recipe: Annotated[str, typer.Argument(help="A named recipe to start from.")],
+    grid: Annotated[
+        list[str], typer.Option(help="A field and its values, such as lr=0.001,0.01 or seeds=0-9; once for each field.")
+    ],
+    engine: Annotated[str, typer.Option(help="processes, here, or slurm.")] = "processes",
+    workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core if left out.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
+    memory: Annotated[float | None, typer.Option(help="GB all processes together may take.")] = None,
+    choose: Annotated[str, typer.Option(help="The field whose best value is chosen on held-out data.")] = "lr",
+    name: Annotated[str | None, typer.Option(help="Folder of this run; <recipe>-grid if left out.")] = None,
+    out: Out = Path("runs"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train finished cells again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train every combination of some fields of a recipe, in parallel, and choose a value for every neuron.
+
+    Finished cells are kept: the same command again goes on where it stopped. A worker that dies loses its cell only, which
+    is tried again.
+    """
+    with _one_line_errors():
+        from neuronal.experiments.engine import InTurn, Processes, slurm
+        from neuronal.experiments.sweep import prepare
+        from neuronal.experiments.sweep import sweep as run_sweep
+        from neuronal.experiments.tune import choose as chosen
+        from neuronal.recipes import RECIPES
+        from neuronal.report.terminal import Bars, choice_table
+
+        study = _grid(find(RECIPES, recipe, "recipe"), grid, name)
+        folder = out / study.recipe.name
+        engines: dict[str, Callable[[], Any]] = {
+            "here": InTurn,
+            "processes": lambda: Processes(workers, threads, None if memory is None else int(memory * 1e9)),
+            "slurm": lambda: slurm(folder / "slurm"),
+        }
+        place = find(engines, engine, "engine")()
+        prepare(study, folder)
+    bars = Bars(Console(stderr=True))
+    with _stopping(study, folder, bars, fresh), bars:
+        records = run_sweep(study, folder, fresh=fresh, watch=bars, engine=place)
+    with _one_line_errors():
+        choices = chosen(records, choose)
+    if as_json:
+        print(json.dumps({"grid": study.to_json(), "choices": [choice.to_json() for choice in choices]}, indent=1))
+    else:
+        Console().print(choice_table(choices, choose))
+
+
+def _grid(base: Any, words: Sequence[str], name: str | None) -> Any:
+    """The grid that ``field=value,value`` words span over a recipe; ``seeds`` are the recipe's own."""
+    from neuronal.experiments.cells import Grid
+    from neuronal.nn.families import family
+
+    kinds = {field.name: field.type for field in fields(base)}
+    axes: list[tuple[str, tuple[Any, ...]]] = []
+    for word in words:
+        field, equals, text = word.partition("=")
+        field = {"seed": "seeds", "neuron": "family", "neurons": "family"}.get(field, field)
+        if not equals or not text:
+            raise ValueError(f"--grid needs field=value,value, got {word!r}.")
+        if field == "seeds":
+            base = replace(base, seeds=_whole_numbers("grid", text))
+            continue
+        kind = str(kinds.get(field, "str"))
+        try:
+            values = tuple({"float": float, "int": int}.get(kind, str)(one) for one in text.split(","))
+        except ValueError as odd:
+            raise ValueError(f"--grid {field} needs numbers, got {text!r}.") from odd
+        axes.append((field, tuple(family(one).name for one in values) if field == "family" else values))
+    return Grid(replace(base, name=name or f"{base.name}-grid"), tuple(axes))
 
 
 @app.command()
@@ -439,18 +513,20 @@ def _refusal(refused: OSError) -> str:
 
 
 @contextmanager
-def _stopping(study: Study, folder: Path, bars: Bars, fresh: bool) -> Iterator[None]:
-    """Inside: Ctrl-C, SIGTERM or a full disk ends the command, says what is kept and how to go on."""
+def _stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> Iterator[None]:
+    """Inside: Ctrl-C, SIGTERM, a full disk or a cell that kills its workers ends the command, which says what is kept."""
+    from neuronal.experiments.engine import LostCell
+
     try:
         yield
     except BrokenPipeError:
         raise
-    except (KeyboardInterrupt, OSError) as stop:
-        why = _refusal(stop) if isinstance(stop, OSError) else "stopped;"
+    except (KeyboardInterrupt, OSError, LostCell) as stop:
+        why = _refusal(stop) if isinstance(stop, OSError) else f"{stop} " if isinstance(stop, LostCell) else "stopped;"
         how = (
             "The same command without --fresh goes on from there." if fresh else "The same command goes on from there."
         )
         _fail(
             f"{why} {bars.num_ended} of {len(study.cells())} cells are finished and kept in {folder}. {how}",
-            1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130,
+            1 if isinstance(stop, OSError | LostCell) else 143 if isinstance(stop, Terminated) else 130,
         )

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
 
+from neuronal.experiments.cells import Cell, Grid, Plan, Study, read_plan
 from neuronal.experiments.cost import Costs, measure
+from neuronal.experiments.engine import Engine, InTurn
 from neuronal.experiments.environment import environment
-from neuronal.experiments.recipe import Recipe
-from neuronal.experiments.record import Record, cell_name, read, write
-from neuronal.experiments.run import check, run
+from neuronal.experiments.record import Record, cell_name, read
+from neuronal.experiments.run import check
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed
 from neuronal.train.loop import Epoch
 
-
-@dataclass(frozen=True)
-class Cell:
-    """One recipe with one seed."""
-
-    recipe: Recipe
-    seed: int
-
-
-@dataclass(frozen=True)
-class Study:
-    """A recipe repeated with several neurons, and the seeds the recipe names."""
-
-    recipe: Recipe
-    families: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not self.families:
-            raise ValueError("a study needs at least one neuron, got none.")
-        if len(set(self.families)) < len(self.families):
-            raise ValueError(f"a study needs each neuron once, got {', '.join(self.families)}.")
-
-    def variants(self) -> tuple[Recipe, ...]:
-        return tuple(replace(self.recipe, family=family) for family in self.families)
-
-    def cells(self) -> tuple[Cell, ...]:
-        """Seed by seed, so that after every seed all neurons stand level."""
-        return tuple(Cell(variant, seed) for seed in self.recipe.seeds for variant in self.variants())
-
-    def to_json(self) -> dict[str, Any]:
-        return {"recipe": self.recipe.to_json(), "families": list(self.families)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        return cls(Recipe.from_json(values["recipe"]), tuple(values["families"]))
+__all__ = ["Cell", "Grid", "Study", "Watch", "costs", "finished", "prepare", "read_study", "sweep"]
 
 
 class Watch:
@@ -68,36 +33,39 @@ class Watch:
     def set_aside(self, file: Path, reason: str) -> None: ...
 
 
-def sweep(study: Study, folder: Path, *, fresh: bool = False, watch: Watch | None = None) -> tuple[Record, ...]:
+def sweep(
+    study: Plan, folder: Path, *, fresh: bool = False, watch: Watch | None = None, engine: Engine | None = None
+) -> tuple[Record, ...]:
     """Runs every cell of ``study`` that has no record under ``folder`` yet; returns the records of all, in order.
 
-    A record is written the moment its cell ends, so stopping at any time loses at most the cell in training.
+    A record is written the moment its cell ends, so stopping at any time loses at most the cells in training.
 
     Args:
         study: What to run; every name in it is checked before the first cell is trained.
         folder: Made if need be; ``study.json``, ``costs.json`` and ``cells/`` go there.
         fresh: Train everything again.
         watch: Told of the progress.
+        engine: Where cells are trained; in this process, one after the other, if left out.
     """
     watch = watch or Watch()
     prepare(study, folder)
     write_sealed(folder / "study.json", study.to_json())
     cells = study.cells()
     watch.sweep_started(cells)
-    records = []
-    for cell in cells:
-        record = None if fresh else finished(cell, folder, watch)
-        reused = record is not None
-        if record is None:
-            watch.cell_started(cell)
-            record = run(cell.recipe, cell.seed, on_epoch=partial(watch.epoch_ended, cell))
-            write(record, folder / "cells")
-        watch.cell_ended(record, reused=reused)
-        records.append(record)
-    return tuple(records)
+    records: dict[Cell, Record] = {}
+    if not fresh:
+        for cell in cells:
+            if record := finished(cell, folder, watch):
+                records[cell] = record
+                watch.cell_ended(record, reused=True)
+    left = [cell for cell in cells if cell not in records]
+    for cell, record in (engine or InTurn()).train(left, folder / "cells", watch.cell_started, watch.epoch_ended):
+        records[cell] = record
+        watch.cell_ended(record, reused=False)
+    return tuple(records[cell] for cell in cells)
 
 
-def prepare(study: Study, folder: Path) -> None:
+def prepare(study: Plan, folder: Path) -> None:
     """Finds out before any training what would go wrong: ``ValueError`` for the study, ``OSError`` for the folder."""
     for variant in study.variants():
         check(variant)
@@ -111,9 +79,12 @@ def read_study(folder: Path) -> Study:
     if not file.is_file():
         raise ValueError(f"{folder} is not the folder of a run: it has no study.json. neuronal compare makes one.")
     try:
-        return Study.from_json(read_sealed(file))
+        found = read_plan(read_sealed(file))
     except (KeyError, TypeError, ValueError) as wrong:
         raise ValueError(f"{file} is damaged: {wrong}. The neuronal compare of that run writes it anew.") from wrong
+    if not isinstance(found, Study):
+        raise ValueError(f"{folder} holds a grid, not a comparison of neurons. neuronal sweep shows it.")
+    return found
 
 
 def finished(cell: Cell, folder: Path, watch: Watch) -> Record | None:

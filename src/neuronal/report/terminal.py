@@ -16,6 +16,7 @@ from rich.table import Table
 from neuronal.experiments.compare import Comparison, Estimate
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Cell, Watch
+from neuronal.experiments.tune import Choice, Point
 from neuronal.report.words import percent
 from neuronal.train.loop import Epoch
 from neuronal.train.timing import StepTime
@@ -100,6 +101,34 @@ def table(comparison: Comparison, costs: Mapping[str, StepTime], title: str) -> 
     )
     drawn.caption_justify = "left"
     return drawn
+
+
+def choice_table(choices: Sequence[Choice], field: str) -> Table:
+    """Held-out accuracy over the values of a field, a column per neuron; the chosen value is marked."""
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
+    drawn.add_column(field, justify="right", no_wrap=True)
+    for choice in choices:
+        drawn.add_column(choice.family, justify="right", no_wrap=True)
+    values = list(dict.fromkeys(point.value for choice in choices for point in choice.curve))
+    for value in values:
+        cells = []
+        for choice in choices:
+            point = next((point for point in choice.curve if point.value == value), None)
+            text = _of_curve(point)
+            cells.append(f"[bold]{text} *[/]" if choice.best == value and point else text)
+        drawn.add_row(str(value), *cells)
+    drawn.caption = (
+        "held-out accuracy in %: mean ± standard error over seeds; *: chosen; the test data are not looked at"
+    )
+    drawn.caption_justify = "left"
+    return drawn
+
+
+def _of_curve(point: Point | None) -> str:
+    if point is None or point.mean is None:
+        return "failed" if point else "–"
+    spread = "" if point.error is None else f" ± {100 * point.error:.1f}"
+    return f"{100 * point.mean:.1f}{spread}" + (f" ({point.failed} failed)" if point.failed else "")
 
 
 def _percent(estimate: Estimate | None) -> str:
