@@ -150,6 +150,7 @@ def test_a_full_disk_is_said_and_finished_cells_are_kept(capsys, monkeypatch):
         if written:
             raise OSError(28, "No space left on device")
         written.append(real(record, folder))
+        return written[-1]
 
     monkeypatch.setattr(engine_module, "write", full_at_the_second)
     code, _, err = call(capsys, "compare", *QUICK, "--seeds", "0")
