@@ -217,7 +217,13 @@ def convert(
             raise ValueError(str(unfit)) from unfit
         size = _whole_numbers("shape", shape) if shape else input_shape(model)
         x = torch.randn(2, *size, generator=torch.Generator().manual_seed(0))
-        difference = largest_difference(model, conversion.model, x)
+        try:
+            difference = largest_difference(model, conversion.model, x)
+        except (RuntimeError, TypeError, AttributeError) as unfit:
+            reason = str(unfit).splitlines()[0]
+            raise ValueError(
+                f"the model does not take images of shape {tuple(size)} ({reason}). Give one with --shape."
+            ) from unfit
         if out:
             save_model(conversion.model, out)
     if as_json:

@@ -115,7 +115,7 @@ def test_a_family_of_ones_own_needs_the_model_to_be_handed_in(tmp_path):
     options = {"num_classes": 3, "in_chans": 1, "img_size": 8, "widths": (4, 6, 5)}
     model = neuronal.create_model("cnn", mine, **options).eval()
     save_model(model, tmp_path / "m.safetensors")
-    with pytest.raises(ValueError, match=r"a family that is not in FAMILIES; hand the model in"):
+    with pytest.raises(ValueError, match=r"a family that is not in FAMILIES; hand in the model"):
         load_model(tmp_path / "m.safetensors")
     again = load_model(tmp_path / "m.safetensors", make=lambda: neuronal.create_model("cnn", mine, **options))
     x = torch.randn(2, 1, 8, 8)
@@ -171,3 +171,58 @@ print("same")
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "same", done.stderr
+
+
+def test_a_file_cannot_name_code_or_other_files(tmp_path, monkeypatch):
+    from safetensors.torch import save_file
+
+    (tmp_path / "evil.py").write_text("import torch\ndef go(**_):\n    raise SystemExit('ran')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "m.safetensors"
+    recipe = {"model": "evil:go", "neuron": "standard", "num_classes": 2, "in_chans": 1, "img_size": 8}
+    save_file(
+        {"a": torch.zeros(1)}, path, metadata={"neuronal": json.dumps({"format": 1, "recipe": recipe, "same": {}})}
+    )
+    with pytest.raises(UnknownName, match="Unknown model 'evil:go'"):
+        load_model(path)
+    assert "evil" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [None, {"model": "cnn"}, {"source": "timm:resnet18"}, {"model": "cnn", "neuron": "standard", "converted": [{}]}],
+)
+def test_odd_headers_get_one_clear_line(tmp_path, recipe):
+    from safetensors.torch import save_file
+
+    path = tmp_path / "m.safetensors"
+    save_file(
+        {"a": torch.zeros(1)}, path, metadata={"neuronal": json.dumps({"format": 1, "recipe": recipe, "same": {}})}
+    )
+    with pytest.raises(ValueError, match="has a header that cannot be read") as said:
+        load_model(path)
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_dtype_comes_back(tmp_path, dtype):
+    model = convert(small().to(dtype), "geometric").model
+    save_model(model, tmp_path / "m.safetensors")
+    again = load_model(tmp_path / "m.safetensors")
+    assert {p.dtype for p in again.parameters()} == {dtype}
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in again.state_dict().items())
+
+
+def test_a_folded_model_comes_back(tmp_path):
+    model = neuronal.fold_batch_norm(neuronal.create_model("vgg6", img_size=8, widths=(4, 6, 8)).eval())
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
+    save_model(model, tmp_path / "m.safetensors")
+    x = torch.randn(2, 3, 8, 8)
+    assert torch.equal(load_model(tmp_path / "m.safetensors")(x), model(x))
+
+
+def test_what_was_done_with_an_example_cannot_be_done_again_and_is_not_saved(tmp_path):
+    x = torch.randn(2, 3, 8, 8)
+    model = convert(neuronal.create_model("vgg6", img_size=8, widths=(4, 6, 8)), "zero_bias", example=x).model
+    with pytest.raises(ValueError, match="has no recipe to be rebuilt from"):
+        save_model(model, tmp_path / "m.safetensors")

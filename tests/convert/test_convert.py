@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils import parametrizations, prune
 
 import neuronal
 from neuronal.convert import convert, to_standard
@@ -302,7 +302,7 @@ def test_a_zero_bias_network_scales_with_its_input_whatever_is_done_with_batch_n
     if way == "fold":
         scale = model[1].weight / (model[1].running_var + model[1].eps).sqrt()
         torch.testing.assert_close(new[0].weight, model[0].weight * scale.view(-1, 1, 1, 1))
-        assert conversion.changes[2].note == "no layer before it to fold it into: scale kept, shift dropped"
+        assert conversion.changes[2].note == "no convolution before it to fold it into: scale kept, shift dropped"
 
 
 def test_layers_that_are_not_chosen_keep_the_batch_norm_that_follows_in_them():
@@ -323,3 +323,106 @@ def test_the_package_can_be_called_like_the_function():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "GeometricLinear"
     assert type(neuronal.convert(nn.Linear(2, 2), "zero_bias").model) is ZeroBiasLinear
+
+
+def test_a_coupling_that_is_lost_is_said():
+    coupled = convert(Branches(), "implicit_bias", coupling=-0.5).model
+    for family in ("standard", "geometric", "zero_bias"):
+        conversion = convert(coupled, family)
+        assert not conversion.exact
+        assert conversion.changes[0].note.startswith("its coupling of -0.5 is lost")
+    learnt = convert(Branches(), "implicit_bias", coupling=0.0).model
+    nn.init.constant_(learnt.stem[0].raw_coupling, -0.2)
+    assert not convert(learnt, "geometric").exact
+
+
+def test_subclasses_of_our_layers_are_left_alone():
+    class Bent(GeometricLinear):
+        def forward(self, x):
+            return super().forward(x).sin()
+
+    model = nn.Sequential(Bent(3, 4), nn.Linear(4, 2))
+    conversion = convert(model, "standard")
+    assert type(conversion.model[0]) is Bent
+    assert conversion.changes[0].note == "left alone: Bent is a subclass of GeometricLinear"
+
+
+@pytest.mark.parametrize("family", ["geometric", "zero_bias", "implicit_bias", "farkas"])
+def test_a_transformer_computes_the_same_with_and_without_gradients(family):
+    """In evaluation without gradients torch's encoder layer has a path of its own that passes its linear layers by."""
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    options = {"coupling": -0.5} if family == "implicit_bias" else {}
+    new = convert(model, family, **options).model.eval()
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        quick = new(x)
+    torch.testing.assert_close(quick, new(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("make", [torch.nn.utils.weight_norm, torch.nn.utils.spectral_norm])
+def test_weights_made_by_hooks_are_left_alone(make):
+    model = nn.Sequential(
+        make(nn.Conv2d(3, 4, 3)), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 2, 1)
+    ).eval()
+    x = torch.randn(2, 3, 6, 6)
+    with torch.no_grad():
+        model(x)
+    for family in ("geometric", "zero_bias"):
+        try:
+            conversion = convert(model, family)
+        except ValueError as said:
+            assert "cannot be copied" in str(said) and "torch.nn.utils.parametrizations" in str(said)  # noqa: PT017, PT018
+            continue
+        assert "its weight is made by a hook" in conversion.changes[0].note
+        assert conversion.model(x).isfinite().all()
+
+
+def test_pruned_layers_are_left_alone():
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    prune.l1_unstructured(model[0], "weight", 0.5)
+    with torch.no_grad():
+        model(torch.randn(1, 4))
+    model[0].weight = model[0].weight.detach()
+    conversion = convert(model, "geometric")
+    assert "its weight is made by a hook" in conversion.changes[0].note
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(conversion.model(x), model(x))
+
+
+def test_backward_hooks_stay():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    calls = []
+    model[0].register_full_backward_hook(lambda *a: calls.append("backward"))
+    convert(model, "geometric").model(torch.randn(1, 3, requires_grad=True)).sum().backward()
+    assert calls == ["backward"]
+
+
+def test_options_that_fit_some_layers_only():
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 6), nn.Linear(6, 2))
+    conversion = convert(model, "implicit_bias", coupling=-0.1, coupling_groups=8)
+    assert conversion.model[0].coupling_groups == 8
+    assert conversion.changes[1].note.startswith("left alone: coupling_groups needs to divide the 6 units")
+
+
+def test_folding_with_an_example_is_checked():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            y = self.conv(x)
+            return self.norm(y) + y
+
+    x = torch.randn(2, 3, 6, 6)
+    model = Both()
+    model(x)
+    with pytest.raises(ValueError, match="folding changed the output of Both"):
+        convert(model, "zero_bias", example=x)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="convert needs a torch module, got None"):
+        convert(None, "geometric")

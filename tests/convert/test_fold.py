@@ -57,7 +57,8 @@ def test_folding_is_exact_in_evaluation(give_example):
         nn.Identity,
         nn.BatchNorm2d,
         nn.BatchNorm2d,
-        nn.Identity,
+        # Behind a linear layer, only an example shows what it acts on.
+        nn.BatchNorm1d,
     ]
     assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
 
@@ -96,3 +97,37 @@ def test_a_layer_used_twice_is_not_folded():
 def test_without_batch_norm_nothing_happens():
     model = nn.Sequential(nn.Linear(3, 2))
     assert torch.equal(fold_batch_norm(model)[0].weight, model[0].weight)
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((6, 5), nn.Identity), ((6, 4, 5), nn.BatchNorm1d)])
+def test_behind_a_linear_layer_the_example_shows_what_a_batch_norm_acts_on(shape, kind):
+    model = trained(nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4))).eval()
+    x = torch.randn(shape, dtype=torch.float64)
+    folded = fold_batch_norm(model, x)
+    assert type(folded[1]) is kind
+    torch.testing.assert_close(folded(x), model(x), rtol=1e-12, atol=1e-12)
+    assert torch.equal(fold_batch_norm(model)(x), model(x))
+
+
+class WeightUsedTwice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 5, 3, bias=False), nn.BatchNorm2d(5)
+
+    def forward(self, x):
+        return self.norm(self.conv(x)) + nn.functional.conv2d(x, self.conv.weight)
+
+
+def hooked():
+    model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5))
+    model[0].register_forward_hook(lambda module, inputs, output: 2 * output)
+    return model
+
+
+@pytest.mark.parametrize("make", [WeightUsedTwice, hooked])
+def test_what_else_looks_at_a_layer_keeps_its_batch_norm(make):
+    model = trained(make()).eval()
+    x = torch.randn(2, 3, 6, 6, dtype=torch.float64)
+    folded = fold_batch_norm(model)
+    assert any(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
+    torch.testing.assert_close(folded(x), model(x), rtol=1e-12, atol=1e-12)

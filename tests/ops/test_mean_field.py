@@ -3,12 +3,13 @@ import threading
 import pytest
 import torch
 
+from neuronal.names import UnknownName
 from neuronal.ops.dense_field import CLIP, TANH, solve_dense
 from neuronal.ops.field import Field
 from neuronal.ops.grid import Precision, bound, precision_for
 from neuronal.ops.mean_field import coupling_mean, solve
 from neuronal.ops.pairs import Pairs
-from neuronal.ops.workspace import Workspace, workspace
+from neuronal.ops.workspace import Workspace, release, workspace
 
 # The corners of what is promised: strong and weak coupling, both signs, flat and steep.
 CASES = [(-0.5, 10.0), (-2.0, 10.0), (-10.0, 50.0), (-10.0, 1.0), (0.05, 10.0), (0.018, 50.0), (0.9, 1.0), (-0.1, 3.0)]
@@ -176,7 +177,7 @@ def test_empty_and_wrong_input():
     assert solve(torch.empty(0, 5), -0.5, 10.0).value.shape == (0, 5)
     x = torch.empty(0, 5, requires_grad=True)
     solve(x, -0.5, 10.0).value.sum().backward()
-    with pytest.raises(ValueError, match=r"needs rows of units, a tensor of shape \(rows, N\), got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"needs rows of units, floats of shape \(rows, N\), got torch.float32 \(3,\)"):
         solve(torch.zeros(3), -0.5, 10.0)
     with pytest.raises(
         ValueError, match=r"coupling \* slope needs to be below 1 .*, got 0\.1 \* 10 = 1\. With slope 10"
@@ -184,6 +185,80 @@ def test_empty_and_wrong_input():
         solve(torch.zeros(1, 3, dtype=torch.float64), 0.1, 10.0)
     with pytest.raises(ValueError, match="slope needs to be above 0, got -1"):
         solve(torch.zeros(1, 3), -0.1, -1.0)
+
+
+def test_names_and_numbers_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match=r"got torch\.complex64"):
+        solve(torch.zeros(1, 3, dtype=torch.complex64), -0.1, 1.0)
+    with pytest.raises(UnknownName, match=r"Unknown sigma 'clipp'\. Did you mean 'clip'"):
+        solve(torch.zeros(1, 3), -0.1, 1.0, sigma="clipp")
+    with pytest.raises(ValueError, match="tolerance needs to be above 0, got 0"):
+        solve(torch.zeros(1, 3), -0.1, 1.0, tolerance=0)
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_a_solve_in_inference_mode_leaves_later_ones_alone(n):
+    release()
+    a = torch.randn(4, n)
+    with torch.inference_mode():
+        inside = solve(a, -0.5, 10.0).value
+    x = a.clone().requires_grad_()
+    outside = solve(x, -0.5, 10.0).value
+    outside.sum().backward()
+    assert torch.equal(inside, outside)
+    with torch.inference_mode():
+        assert torch.equal(solve(a, -0.5, 10.0).value, inside)
+
+
+@pytest.mark.parametrize("n", [20, 96, 200])
+@pytest.mark.parametrize("outlier", [1e4, 1e6])
+@pytest.mark.parametrize(("coupling", "slope"), [(-2.0, 50.0), (0.05, 10.0)])
+def test_float32_gradients_with_an_outlier(n, outlier, coupling, slope):
+    a = torch.randn(3, n, dtype=torch.float64)
+    a[0, 1], a[1, : n // 2] = outlier, 3000.0 + a[1, : n // 2]
+    g = torch.randn(3, n, dtype=torch.float64)
+    x = a.float().requires_grad_()
+    lam, p = (torch.tensor(v, requires_grad=True) for v in (coupling, slope))
+    z = solve(x, lam, p).value
+    found = torch.autograd.grad(z, (x, lam, p), g.float())
+    v, *rest = dense_gradients(z, g, lam.item(), p.item())
+    assert ((found[0].double() - v).norm(dim=1) <= 1e-4 * v.norm(dim=1)).all()
+    for ours, theirs in zip(found[1:], rest, strict=True):
+        assert (ours.double() - theirs).abs() <= 1e-4 * (theirs.abs() + v.abs().sum())
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_rows_at_the_end_of_the_range_are_solved(n):
+    a = 1e37 * torch.randn(2, n)
+    solution = solve(a, -0.5, 10.0)
+    assert solution.converged.all()
+    torch.testing.assert_close(solution.value, a)
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_means_of_rows_with_nan_or_infinity_are_nan_and_the_others_are_not(n):
+    z = torch.randn(4, n)
+    clean = coupling_mean(z, torch.full((4,), 10.0))
+    z[0, 3], z[2, 0] = torch.nan, torch.inf
+    z.requires_grad_()
+    found = coupling_mean(z, torch.full((4,), 10.0))
+    assert found[[0, 2]].isnan().all()
+    torch.testing.assert_close(found[[1, 3]], clean[[1, 3]], rtol=0, atol=2e-6)
+    found[[1, 3]].sum().backward()
+    assert z.grad[[1, 3]].isfinite().all()
+
+
+def test_units_that_are_all_equal_stay_to_the_last_bit():
+    a = torch.full((3, 784), 1.37)
+    solution = solve(a, -10.0, 50.0, tolerance=2e-5)
+    assert torch.equal(solution.value, a)
+    assert solution.converged.all()
+
+
+def test_no_steps_are_spent_on_what_rounding_forbids():
+    solution = solve(1 + 0.01 * torch.randn(2, 784), -10.0, 50.0, tolerance=1e-6)
+    assert not solution.converged.any()
+    assert solution.steps.max() < 25
 
 
 def test_out_of_steps_is_said():

@@ -11,7 +11,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from neuronal.convert.convert import convert
+from neuronal.convert.fold import fold_batch_norm
 from neuronal.convert.sources import from_source
+from neuronal.models.registry import create_model
 
 _KEY = "neuronal"
 _FORMAT = 1
@@ -60,8 +62,31 @@ def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) ->
         ValueError: Not such a file, or a damaged one, or one of a model that cannot be made here; in one line.
     """
     recipe, same, tensors = _read(Path(path))
-    model = make() if make else _base(recipe, path)
+    try:
+        model = _rebuilt(recipe, path, make)
+        state = {**tensors, **{copy: tensors[kept] for copy, kept in same.items()}}
+    except (KeyError, TypeError, AttributeError) as odd:
+        raise ValueError(f"{path} has a header that cannot be read ({type(odd).__name__}: {odd}).") from odd
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if name in state and state[name].dtype != tensor.dtype:
+            tensor.data = tensor.data.to(state[name].dtype)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as wrong:
+        reason = " ".join(str(wrong).split())[:200]
+        raise ValueError(f"{path} does not fit the model its header describes: {reason}") from wrong
+    model.recipe = recipe
+    found: nn.Module = model.eval()
+    return found
+
+
+def _rebuilt(recipe: dict[str, Any], path: str | Path, make: Callable[[], nn.Module] | None) -> Any:
+    """The model as the recipe says, with whatever weights."""
+    model: Any = make() if make else _base(recipe, path)
     for step in recipe.get("converted", []):
+        if step.get("fold"):
+            model = fold_batch_norm(model)
+            continue
         paths = set(step["paths"])
         model = convert(
             model,
@@ -70,31 +95,27 @@ def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) ->
             batch_norm=step["batch_norm"],
             **step["options"],
         ).model
-    state = {**tensors, **{copy: tensors[kept] for copy, kept in same.items()}}
-    try:
-        model.load_state_dict(state)
-    except RuntimeError as wrong:
-        reason = " ".join(str(wrong).split())[:200]
-        raise ValueError(f"{path} does not fit the model its header describes: {reason}") from wrong
-    if make:
-        model.recipe = recipe  # type: ignore[assignment]
-    return model.eval()
+    return model
 
 
 def _base(recipe: dict[str, Any], path: str | Path) -> nn.Module:
-    """The model before its conversions."""
+    """The model before its conversions. A file names models of known packages, and neither code nor other files."""
     source = recipe.get("source")
     if source is None:
         given = {key: value for key, value in recipe.items() if key not in ("model", "converted")}
-        if given.get("neuron") is None:
+        if given["neuron"] is None:
             raise ValueError(
-                f"{path} was made with a family that is not in FAMILIES; hand the model in: load_model(path, make=...)."
+                f"{path} was made with a family that is not in FAMILIES; hand in the model: load_model(path, make=...)."
             )
-        return from_source(recipe["model"], **given)
+        return create_model(recipe["model"], **given)
     if source.partition(":")[0] not in ("timm", "torchvision"):
         raise ValueError(f"{path} was made from {source}; hand that in: load_model(path, make=...).")
-    quiet = {key: value for key, value in recipe["arguments"].items() if key not in ("pretrained", "weights")}
-    return from_source(source, **quiet)
+    harmless = {
+        key: value
+        for key, value in recipe["arguments"].items()
+        if not any(word in key for word in ("pretrained", "weights", "checkpoint", "path", "cache", "url", "file"))
+    }
+    return from_source(source, **harmless)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, str], dict[str, Tensor]]:
@@ -112,7 +133,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, str], dict[str, Tensor]
         raise ValueError(f"{path} is not a whole safetensors file: {damaged}.") from damaged
     try:
         content = json.loads(header)
-        version, recipe, same = content["format"], content["recipe"], content["same"]
+        version, recipe, same = content["format"], dict(content["recipe"]), dict(content["same"])
     except (ValueError, KeyError, TypeError) as odd:
         raise ValueError(f"{path} has a header that cannot be read ({odd}).") from odd
     if version != _FORMAT:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from neuronal.convert.fold import BATCH_NORMS, foldable, folded, scale_and_shift
-from neuronal.convert.replace import PLAIN, kind, replaced, without_parametrisation
+from neuronal.convert.fold import BATCH_NORMS, fold_batch_norm, foldable, folded, scale_and_shift
+from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
 from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
 from neuronal.nn.norm import ChannelScale
@@ -89,9 +89,12 @@ def convert(
         UnknownName: No such family, or no such way with batch norms.
         TypeError, ValueError: Options the family's layers refuse.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"convert needs a torch module, got {model!r}.")
     target = find(FAMILIES, family, "neuron") if isinstance(family, str) else family
     find(_BATCH_NORM, batch_norm, "way with batch norms")
-    _check_options(target, options)
+    if target.name == "standard" and options:
+        raise TypeError(f"standard layers have no options, got {', '.join(options)}.")
     norms = _Norms(model, batch_norm, example) if target.name == "zero_bias" else None
     plan = _Plan(target, options, norms, _shared_parameters(model))
     keeps_output = target.Head is nn.Linear and target.name != "standard"
@@ -101,8 +104,11 @@ def convert(
             plan.consider(path, module, "" if where(path, module) else "not chosen")
         else:
             plan.consider(path, module, "the output layer, whose outputs are logits" if module is output else "")
+    if plan.refusals and not plan.converted:
+        # Not one layer that could not be converted, but options none of them takes.
+        raise plan.refusals[0]
     result = replaced(model, plan.others)
-    _write_down(model, result, target, plan.changes, batch_norm, options)
+    _write_down(model, result, target, plan.changes, batch_norm, options, example)
     return Conversion(result, tuple(plan.changes))
 
 
@@ -114,6 +120,8 @@ class _Plan:
         self.norms = norms or _Norms.none()
         self.others: dict[nn.Module, nn.Module] = {}
         self.changes: list[Change] = []
+        self.refusals: list[ValueError] = []
+        self.converted = 0
 
     def consider(self, path: str, module: nn.Module, reason: str) -> None:
         """Decides on one module; ``reason`` is why it is to stay as it is, if it is."""
@@ -132,12 +140,16 @@ class _Plan:
         if not reason:
             plain = _plain(module) if folded_in is None else folded_in
             try:
-                new, note = _made(plain, self.target, self.options)
+                new, departs = _made(plain, self.target, self.options)
             except ValueError as refused:
+                self.refusals.append(refused)
                 reason = str(refused)
             else:
+                self.converted += 1
+                lost = _lost(module)
                 with_norm = "batch norm folded in" if folded_in is not None else ""
-                self._put(path, module, new, ", ".join(filter(None, (with_norm, note))), exact=not note)
+                note = ", ".join(filter(None, (with_norm, lost, departs)))
+                self._put(path, module, new, note, exact=not (lost or departs))
                 return
         if folded_in is not None:
             self._put(path, module, folded_in, f"batch norm folded in; {reason}", exact=True)
@@ -211,17 +223,16 @@ def _why_not(module: nn.Module, target: Family, tied: set[int]) -> str:
     name = type(module).__name__
     if _is_ours(module):
         own = {getattr(target, plain.__name__) for plain in PLAIN}
-        return "is one already" if type(module) in own else ""
+        ours = {getattr(family, plain.__name__) for family in FAMILIES.values() for plain in PLAIN} - set(PLAIN)
+        base = next((base.__name__ for base in type(module).__mro__[1:] if base in ours), None)
+        return "is one already" if type(module) in own else f"{name} is a subclass of {base}" if base else ""
     if _quantised(module):
         return f"{name} is quantised"
     if kind(module) not in PLAIN:
         base = next((plain.__name__ for plain in PLAIN if isinstance(module, plain)), None)
         return f"{name} is a subclass of nn.{base}" if base else f"there is no such layer for {name}"
-    if any(
-        "WeightNorm" in type(hook).__name__ or "SpectralNorm" in type(hook).__name__
-        for hook in module._forward_pre_hooks.values()
-    ):
-        return "its weight is made by a hook; use torch.nn.utils.parametrizations"
+    if not has_own_weight(module):
+        return "its weight is made by a hook; torch.nn.utils.parametrizations has the same without"
     keeps = target.name in ("zero_bias", "implicit_bias")
     if not keeps and any(id(parameter) in tied for parameter in module.parameters(recurse=False)):
         return "its parameters are shared with another module"
@@ -232,6 +243,14 @@ def _plain(module: nn.Module) -> Any:
     if _is_ours(module):
         return module.to_standard()  # type: ignore[operator]
     return without_parametrisation(module)
+
+
+def _lost(module: nn.Module) -> str:
+    """What a layer of ours computes that the plain one in between does not."""
+    coupling = getattr(module, "coupling", None)
+    if not _is_ours(module) or not isinstance(coupling, Tensor) or coupling.is_meta or not coupling.count_nonzero():
+        return ""
+    return f"its coupling of {float(coupling.detach().flatten()[0]):.2g} is lost"
 
 
 def _shared_parameters(model: nn.Module) -> set[int]:
@@ -257,16 +276,6 @@ def _output_layer(model: nn.Module) -> nn.Module | None:
     return layers[-1] if len(layers) > 1 else None
 
 
-def _check_options(target: Family, options: dict[str, Any]) -> None:
-    """Refuses wrong options once, before a layer that refuses could be mistaken for one that cannot be converted."""
-    if target.name == "standard":
-        if options:
-            raise TypeError(f"standard layers have no options, got {', '.join(options)}.")
-        return
-    cls: Any = target.Linear
-    cls.from_standard(nn.Linear(4, 4), **options)
-
-
 class _Norms:
     """What becomes of the norms of a network that is to scale with its input."""
 
@@ -277,6 +286,9 @@ class _Norms:
         """Other modules in the place of batch norms, with a note."""
         self.in_the_way = {m for m in model.modules() if isinstance(m, _NORMS) and kind(m) not in BATCH_NORMS}
         if way == "fold":
+            if example is not None:
+                # Raises if folding would change the output on the example.
+                fold_batch_norm(model, example)
             for layer, norm in foldable(model, example):
                 self.behind[layer] = norm
                 self.instead[norm] = nn.Identity(), ""
@@ -294,16 +306,26 @@ def _without_shift(norm: Any, way: BatchNorm) -> tuple[nn.Module, str]:
         return nn.Identity(), "dropped"
     if norm.running_mean is None:
         return nn.Identity(), "dropped: it has no running statistics to take a scale from"
-    why = "no layer before it to fold it into: " if way == "fold" else ""
+    why = "no convolution before it to fold it into: " if way == "fold" else ""
     return ChannelScale(scale_and_shift(norm)[0]), f"{why}scale kept, shift dropped"
 
 
 def _write_down(
-    model: nn.Module, result: Any, target: Family, changes: list[Change], batch_norm: str, options: dict[str, Any]
+    model: nn.Module,
+    result: Any,
+    target: Family,
+    changes: list[Change],
+    batch_norm: str,
+    options: dict[str, Any],
+    example: Tensor | None,
 ) -> None:
     """How to make the new model from the old one's recipe, if that has one, for :func:`save_model`."""
     recipe = getattr(model, "recipe", None)
     if not isinstance(recipe, dict) or not recipe:
+        return
+    if example is not None:
+        # Without it, this cannot be done again.
+        result.recipe = {}
         return
     paths = [change.path for change in changes if change.before != change.after]
     step = {"family": target.name, "paths": paths, "batch_norm": batch_norm, "options": dict(options)}

@@ -7,17 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from neuronal.convert.replace import PLAIN, kind, replaced
+from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced
 from neuronal.nn.standard import arguments
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
-def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> nn.Module:
+def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> Any:
     """A copy of ``model`` whose batch norms are part of the layers before them; the same function in evaluation.
 
-    A batch norm is folded if its only input is the output of a linear or convolutional layer that nothing else uses; others
-    stay. In training the copy is another function: it has no batch statistics.
+    A batch norm is folded if its only input is the output of a convolution that nothing else uses and that has no hooks;
+    with an example, which shows on what dimension it acts, also behind a linear layer. Others stay. In training the copy is
+    another function: it has no batch statistics.
 
     Args:
         model: Left as it is.
@@ -31,9 +32,14 @@ def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> nn.Modul
     others: dict[nn.Module, nn.Module] = {}
     for layer, norm in pairs:
         others[layer], others[norm] = folded(layer, norm), nn.Identity()
-    result = replaced(model, others)
+    result: Any = replaced(model, others)
     if example is not None:
         _check(model, result, example)
+    recipe = getattr(model, "recipe", None)
+    if recipe and others:
+        # Not known how to do again without the example.
+        step = {} if example is not None else {**recipe, "converted": [*recipe.get("converted", []), {"fold": True}]}
+        result.recipe = step
     return result
 
 
@@ -49,8 +55,23 @@ def foldable(model: nn.Module, example: Tensor | None = None) -> list[tuple[Any,
         if type(layer) in PLAIN
         and kind(norm) in BATCH_NORMS
         and norm.running_mean is not None
+        and has_own_weight(layer)
+        and norm.num_features == _units(layer)
+        and not (_hooked(layer) or _hooked(norm))
         and used[layer] == used[norm] == 1
+        # What a batch norm behind a linear layer acts on depends on the shape of the input.
+        and (example is not None or type(layer) is not nn.Linear)
     ]
+
+
+def _units(layer: Any) -> int:
+    return len(layer.weight)
+
+
+def _hooked(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    )
 
 
 def _read(model: nn.Module, used: dict[nn.Module, int]) -> list[tuple[nn.Module, nn.Module]]:
@@ -66,6 +87,12 @@ def _read(model: nn.Module, used: dict[nn.Module, int]) -> list[tuple[nn.Module,
     called = {node: modules[str(node.target)] for node in graph.nodes if node.op == "call_module"}
     for module in called.values():
         used[module] = used.get(module, 0) + 1
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            # A weight that the forward uses directly is one more use of its layer.
+            owner = modules.get(str(node.target).rpartition(".")[0])
+            if owner in used:
+                used[owner] += 1
     pairs = []
     for node, module in called.items():
         before = node.args[0] if len(node.args) == 1 else None
@@ -84,7 +111,8 @@ def _seen(model: nn.Module, example: Tensor, used: dict[nn.Module, int]) -> list
         used[module] = used.get(module, 0) + 1
         for value in inputs:
             taken.setdefault(id(value), []).append(module)
-        if isinstance(output, Tensor):
+        # A linear layer with more than (batch, features) has a batch norm behind it that acts on another dimension.
+        if isinstance(output, Tensor) and not (isinstance(module, nn.Linear) and output.dim() != 2):
             made[id(output)] = (module, output)
 
     leaves = [module for module in model.modules() if not list(module.children())]

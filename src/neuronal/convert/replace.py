@@ -18,6 +18,10 @@ _HOOKS = (
     "_forward_pre_hooks_with_kwargs",
     "_backward_hooks",
     "_backward_pre_hooks",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
 )
 
 
@@ -35,7 +39,25 @@ def replaced(model: nn.Module, others: Mapping[nn.Module, nn.Module]) -> nn.Modu
             counterpart = dict(new.named_parameters(recurse=False)).get(name)
             if counterpart is not None and counterpart.shape == parameter.shape:
                 memo[id(parameter)] = counterpart
-    return copy.deepcopy(model, memo)
+    try:
+        new_model: nn.Module = copy.deepcopy(model, memo)
+    except RuntimeError as refused:
+        raise ValueError(
+            f"{type(model).__name__} cannot be copied: {str(refused).splitlines()[0]} A weight that a hook makes "
+            "(torch.nn.utils.weight_norm) is one reason; torch.nn.utils.parametrizations has the same without a hook."
+        ) from refused
+    for module in new_model.modules():
+        if isinstance(module, nn.TransformerEncoderLayer) and {type(module.linear1), type(module.linear2)} != {
+            nn.Linear
+        }:
+            # Its fast path in evaluation reads the weights and passes the layers by; this keeps it from that path.
+            module.activation_relu_or_gelu = 0
+    return new_model
+
+
+def has_own_weight(layer: nn.Module) -> bool:
+    """Whether the weight is the layer's own parameter, and not made by a hook before every call."""
+    return parametrize.is_parametrized(layer) or "weight" in layer._parameters
 
 
 def _carry_over(old: nn.Module, new: nn.Module) -> None:
@@ -44,6 +66,7 @@ def _carry_over(old: nn.Module, new: nn.Module) -> None:
     for name in _HOOKS:
         if old.__dict__.get(name):
             new.__dict__[name] = copy.copy(old.__dict__[name])
+    new._is_full_backward_hook = old._is_full_backward_hook
     known = {*nn.Linear(1, 1).__dict__, *nn.Conv2d(1, 1, 1).__dict__, *nn.BatchNorm2d(1).__dict__, "parametrizations"}
     for name, value in old.__dict__.items():
         if name not in known and name not in new.__dict__:

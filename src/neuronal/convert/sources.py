@@ -78,9 +78,13 @@ def _package(name: str) -> Any:
 def _function(module: str) -> Maker:
     def make(name: str, arguments: dict[str, Any]) -> nn.Module:
         try:
-            made = getattr(import_module(module), name)(**arguments)
-        except (ModuleNotFoundError, AttributeError) as missing:
+            function = getattr(import_module(module), name)
+        except (ModuleNotFoundError, AttributeError, ValueError) as missing:
             raise ValueError(f"{module}:{name} needs a module and a function in it: {missing}.") from missing
+        try:
+            made = function(**arguments)
+        except TypeError as unfit:
+            raise ValueError(f"{module}:{name} cannot be called without arguments: {unfit}.") from unfit
         if not isinstance(made, nn.Module):
             raise ValueError(f"{module}:{name} needs to return a torch module, got {type(made).__name__}.")
         return made

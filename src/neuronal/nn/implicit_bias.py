@@ -44,6 +44,8 @@ class _ImplicitBias(StandIn):
         coupling_groups: int = 1,
         coupling_weights: Tensor | None = None,
     ) -> None:
+        if not isinstance(sigma, Sigmoid):
+            raise TypeError(f"sigma needs to be a Sigmoid such as TANH or CLIP, got {type(sigma).__name__}.")
         most = TANH_BOUND if sigma == TANH and coupling_weights is None else ANY_BOUND
         check_unique(torch.tensor([float(coupling)]), torch.tensor([float(slope)]), most)
         self._most = _SHARE * most

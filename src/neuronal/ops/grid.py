@@ -94,7 +94,8 @@ def _coefficients(points: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float6
 @lru_cache(maxsize=64)
 def weights(points: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The weight polynomials: a row for every node of a unit, a column for every power."""
-    return torch.from_numpy(_coefficients(points)).to(device, dtype)
+    with torch.inference_mode(False):
+        return torch.from_numpy(_coefficients(points)).to(device, dtype)
 
 
 def sums(masses: Tensor, precision: Precision, kernel: Kernel, space: Workspace, name: str) -> Tensor:
@@ -136,6 +137,7 @@ def _kernel(t: Tensor, kernel: Kernel) -> Tensor:
 @lru_cache(maxsize=64)
 def _table(n: int, block: int, side: int, precision: Precision, kernel: Kernel, device: torch.device) -> Tensor:
     """The kernel at differences of nodes: entry (j, g) for node j - side seen from node g."""
-    sources = torch.arange(n, dtype=torch.float64).sub_(side)
-    differences = sources.unsqueeze(1) - torch.arange(block, dtype=torch.float64)
-    return _kernel(precision.spacing * differences, kernel).to(device, precision.dtype)
+    with torch.inference_mode(False):
+        sources = torch.arange(n, dtype=torch.float64).sub_(side)
+        differences = sources.unsqueeze(1) - torch.arange(block, dtype=torch.float64)
+        return _kernel(precision.spacing * differences, kernel).to(device, precision.dtype)

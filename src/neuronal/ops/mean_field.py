@@ -24,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from neuronal.names import UnknownName, unknown
 from neuronal.ops.grid import Precision, SigmaName, precision_for, without_grid
 from neuronal.ops.newton import Sums, largest, linear, newton, sums_over
 
@@ -40,6 +41,7 @@ _PAIRS = 1 << 20
 _SMALL = 1 << 16
 # Rows of up to so many units are summed pair by pair.
 _FEW = 96
+_FAR = 400.0
 # Up to this width a wider grid costs next to nothing.
 _NARROW = 20.0
 
@@ -83,8 +85,12 @@ def solve(
     Cost:
         O(N) per row and step while a row spans up to some thousand times 1/p; O(N log N) beyond, and for the clip.
     """
-    if a.dim() != 2:
-        raise ValueError(f"solve needs rows of units, a tensor of shape (rows, N), got shape {tuple(a.shape)}.")
+    if a.dim() != 2 or not a.is_floating_point():
+        raise ValueError(f"solve needs rows of units, floats of shape (rows, N), got {a.dtype} {tuple(a.shape)}.")
+    if sigma not in ("tanh", "clip"):
+        raise UnknownName(unknown("sigma", str(sigma), ("tanh", "clip")))
+    if not tolerance > 0:
+        raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = (torch.as_tensor(v, device=a.device, dtype=work).expand(a.shape[0]) for v in (coupling, slope))
     if not torch.compiler.is_compiling():
@@ -225,17 +231,28 @@ def _finite(rows: Tensor) -> Tensor:
     return rows.amin(1).isfinite() & rows.amax(1).isfinite()
 
 
+def _only_finite(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Which rows have numbers only, and the rows with zeros in the place of the others."""
+    if rows.numel() == 0:
+        return torch.ones(len(rows), dtype=torch.bool, device=rows.device), rows
+    finite = _finite(rows)
+    return finite, rows if finite.all() else torch.where(finite.unsqueeze(1), rows, 0.0)
+
+
 def _groups(
     a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype, sigma: str = "tanh"
 ) -> Iterator[tuple[Tensor | slice, Precision]]:
     """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed."""
     count, units = a.shape
+    width = slope.double() * (a.amax(1).double() - a.amin(1).double())
     if sigma == "clip" or units <= _FEW:
-        exact = without_grid(torch.float64, "clip") if sigma == "clip" else without_grid(dtype)
         size = _even(count, max(1, _CHUNK // units if sigma == "clip" else _PAIRS // units**2))
-        yield from ((slice(start, start + size), exact) for start in range(0, count, size))
+        for start in range(0, count, size):
+            some = slice(start, start + size)
+            # Differences of units far from the middle of their row need the digits of a double.
+            double = sigma == "clip" or float(width[some].amax()) > _FAR
+            yield some, without_grid(torch.float64 if double else dtype, "clip" if sigma == "clip" else "tanh")
         return
-    width = slope * (a.amax(1) - a.amin(1))
     # Of a wide row, the nodes are what fills the cache.
     nodes = float(width.mean()) / precision_for(float(allowed.amin()), 0.0, dtype).spacing
     size = max(1, _CHUNK // max(units, int(nodes)))
@@ -281,10 +298,11 @@ def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
 @torch.library.custom_op("neuronal::coupling_mean", mutates_args=())
 def _mean(z: Tensor, slope: Tensor) -> Tensor:
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
+    finite, safe = _only_finite(z)
     with torch.autocast(z.device.type, enabled=False):
-        for rows, field, _ in _fields(z, slope):
+        for rows, field, _ in _fields(safe, slope):
             out[rows] = field.means().to(z.dtype)
-    return out
+    return out if finite.all() else torch.where(finite.unsqueeze(1), out, torch.nan)
 
 
 @_mean.register_fake
@@ -295,12 +313,15 @@ def _(z: Tensor, slope: Tensor) -> Tensor:
 @torch.library.custom_op("neuronal::coupling_mean_vjp", mutates_args=())
 def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     d_z, d_slope = torch.zeros_like(z), torch.zeros_like(slope)
+    finite, safe = _only_finite(z)
     with torch.autocast(z.device.type, enabled=False):
-        for rows, field, p in _fields(z, slope):
+        for rows, field, p in _fields(safe, slope):
             own = g[rows].to(p.dtype)
             d_z[rows] = (p * (field.apply(own) - field.slopes() * own)).to(z.dtype)
             stretch = torch.linalg.vecdot(field.spread(own), field.stretch) / p.squeeze(1)
             d_slope[rows] = (z.shape[1] * stretch).to(slope.dtype)
+    if not finite.all():
+        d_z[~finite], d_slope[~finite] = torch.nan, torch.nan
     return d_z, d_slope
 
 
@@ -316,7 +337,8 @@ def _fields(z: Tensor, slope: Tensor) -> Iterator[tuple[Tensor | slice, Sums, Te
     finest = 1e-6 if z.dtype == torch.float32 else 1e-12
     for rows, precision in _groups(z, slope, torch.full_like(slope, finest), z.dtype):
         p = slope[rows].to(precision.dtype).unsqueeze(1)
-        yield rows, sums_over(p * z[rows].to(precision.dtype), precision), p
+        value = z[rows].to(precision.dtype)
+        yield rows, sums_over((value - value.mean(1, keepdim=True)).mul_(p), precision), p
 
 
 class _Mean(torch.autograd.Function):

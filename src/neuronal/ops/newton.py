@@ -102,7 +102,8 @@ def _first_guess(problem: _Problem, steps: Tensor, tolerance: float, max_steps: 
     Y = field.smooth_part(masses * field.tanh * kappa, kappa, 1e-3)
     change = (field.tanh - Y).mul_(kappa).div_(1 - kappa * field.slope)
     x = nodes
-    coupled = kappa.squeeze(1) != 0
+    # Units that are all equal stay as they are.
+    coupled = (kappa.squeeze(1) != 0) & (target.amax(1) > target.amin(1))
     for _ in range(_GUESSED):
         steps += coupled
         x = _between(x - change, rough.spacing, nodes, masses, kappa)
@@ -152,8 +153,10 @@ def _improve(
         F = field.means().mul_(kappa).add_(x).sub_(target)
         # The violation itself, the error of the grid, and what rounding x to the dtype of the answer can do.
         rounding = _shaken(field, x, problem, tolerance / unit).mul_(steps > 0)
-        residual.copy_((largest(F) + strength * precision.error).add_(rounding, alpha=unit).div_(problem.scale))
-        open_rows = (residual > tolerance) & (steps < max_steps)
+        violation = (largest(F) + strength * precision.error).div_(problem.scale)
+        residual.copy_(violation + unit * rounding / problem.scale)
+        # Where rounding is all that is left, another step would change nothing.
+        open_rows = (residual > tolerance) & (steps < max_steps) & ((violation > 0.5 * tolerance) | (steps == 0))
         left = int(open_rows.sum())
         if not left:
             return
@@ -179,16 +182,16 @@ def _improve(
 def _shaken(field: Sums, x: Tensor, problem: _Problem, matters: float) -> Tensor:
     """By how much the equation changes at most, per unit of relative error in the solution.
 
-    At most 1 + 2 |kappa| times its largest value; where that ``matters`` in relation to the scale, row by row what it
+    At most 2 + 2 |kappa| times its largest value; where that ``matters`` in relation to the scale, row by row what it
     really is, since units that are far from all others, like the largest, hardly feel the coupling.
     """
     strength = problem.kappa.abs()
-    simple = (largest(x) + problem.shift.squeeze(1).abs()) * (1 + 2 * strength.squeeze(1))
+    simple = (largest(x) + problem.shift.squeeze(1).abs()) * (2 + 2 * strength.squeeze(1))
     if (simple < 0.25 * matters * problem.scale).all():
         return simple
     size = (x + problem.shift).abs_()
     felt = size * field.slopes() + field.apply(size)
-    return (size + strength * felt).amax(1)
+    return (2 * size + strength * felt).amax(1)
 
 
 def _in_order(x: Tensor, target: Tensor, order: Tensor, kappa: Tensor) -> Tensor:

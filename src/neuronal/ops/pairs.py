@@ -60,7 +60,10 @@ class Pairs:
     @cached_property
     def stretch(self) -> Tensor:
         """Mean of t sech^2 t over the differences t to all units, at every unit."""
-        return self.apply(self._x) - self._x * self.slope
+        # Not as a difference of sums: units far away would leave nothing but rounding.
+        apart = self._space.take("apart", self._shape, self._x)
+        torch.sub(self._x.unsqueeze(2), self._x.unsqueeze(1), out=apart)
+        return apart.mul_(self._kernel).sum(1).mul_(4 / self._units)
 
     def means(self) -> Tensor:
         """Mean tanh of the differences to all units, in memory of its own."""

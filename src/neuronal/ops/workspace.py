@@ -26,7 +26,9 @@ class Workspace:
         key, size = (name, dtype, like.device), prod(shape)
         kept = self._kept.get(key)
         if kept is None or kept.numel() < size:
-            kept = torch.empty(size, dtype=dtype, device=like.device)
+            # Also for later calls outside of inference mode, which could not write to a tensor made inside.
+            with torch.inference_mode(False):
+                kept = torch.empty(size, dtype=dtype, device=like.device)
             # Streams of a GPU may run at the same time, and its allocator keeps memory anyway.
             if like.device.type == "cpu" and kept.nbytes <= _KEPT_BYTES:
                 self._kept[key] = kept
