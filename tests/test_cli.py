@@ -324,7 +324,7 @@ def test_convert_lists_changes_measures_and_writes(capsys, tmp_path, monkeypatch
         (["cnn", "--to", "geometrical"], "Unknown neuron 'geometrical'. Did you mean 'geometric'?"),
         (["cnnn", "--to", "geometric"], "Unknown model 'cnnn'."),
         (["cnn", "--to", "geometric", "--option", "init"], "--option needs name=value, got 'init'."),
-        (["cnn", "--to", "geometric", "--option", "speed=3"], "Unknown option of GeometricLinear 'speed'."),
+        (["cnn", "--to", "geometric", "--option", "speed=3"], "Unknown option of GeometricConv2d 'speed'."),
         (["nothing.safetensors", "--to", "geometric"], "nothing.safetensors: no such file."),
         (["cnn", "--to", "zero_bias", "--batch-norm", "keep"], "Unknown way with batch norms 'keep'."),
     ],

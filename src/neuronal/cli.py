@@ -518,6 +518,15 @@ def _refusal(refused: OSError) -> str:
     )
 
 
+def _num_kept(study: Plan, folder: Path, bars: Bars, fresh: bool) -> int:
+    """Cells with a record. After --fresh those of before do not count; else one may be there that nobody was told of."""
+    from neuronal.experiments.record import cell_name
+
+    if fresh:
+        return bars.num_ended
+    return sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in study.cells())
+
+
 @contextmanager
 def _stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> Iterator[None]:
     """Inside: Ctrl-C, SIGTERM, a full disk or a cell that kills its workers ends the command, which says what is kept."""
@@ -533,6 +542,6 @@ def _stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> Iterator[No
             "The same command without --fresh goes on from there." if fresh else "The same command goes on from there."
         )
         _fail(
-            f"{why} {bars.num_ended} of {len(study.cells())} cells are finished and kept in {folder}. {how}",
+            f"{why} {_num_kept(study, folder, bars, fresh)} of {len(study.cells())} cells are finished and kept in {folder}. {how}",
             1 if isinstance(stop, OSError | LostCell) else 143 if isinstance(stop, Terminated) else 130,
         )
