@@ -541,7 +541,10 @@ def _stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> Iterator[No
         how = (
             "The same command without --fresh goes on from there." if fresh else "The same command goes on from there."
         )
+        done = (
+            f"{_num_kept(study, folder, bars, fresh)} of {len(study.cells())} cells are finished and kept in {folder}."
+        )
         _fail(
-            f"{why} {_num_kept(study, folder, bars, fresh)} of {len(study.cells())} cells are finished and kept in {folder}. {how}",
+            f"{why} {done} {how}",
             1 if isinstance(stop, OSError | LostCell) else 143 if isinstance(stop, Terminated) else 130,
         )
