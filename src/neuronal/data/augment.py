@@ -8,7 +8,7 @@ images.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -88,6 +88,10 @@ class Augment:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
+        names = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in names:
+                raise UnknownName(unknown("change of images", name, names))
         return cls(**values)
 
 
