@@ -53,7 +53,9 @@ def test_without_a_network_one_line_says_so_and_nothing_is_left(root, hub):
         fetch("mnist")
     assert "\n" not in str(raised.value)
     assert str(root / "mnist") in str(raised.value)
-    assert list(root.iterdir()) == []
+    assert list((root / "mnist").iterdir()) == []
+    with pytest.raises(ValueError, match=r"cannot write to /proc/nowhere/mnist .* with NEURONAL_DATA"):
+        fetch("mnist", "/proc/nowhere")
 
 
 def test_without_the_package_one_line_says_what_to_install(root, monkeypatch):

@@ -42,10 +42,10 @@ def arrow_by_hand(x, y):
     """Walks along both arrows with complex numbers instead of computing widths of many points at once."""
     at = complex(x, y)
     hits = []
-    for label, (middle, start, turn) in enumerate(((0.72, 0, 1), (0.38, 230, -1))):
+    for label, (middle, start, turn) in enumerate(((0.70, 0, 1), (0.42, 230, -1))):
         along = math.degrees(cmath.phase(at * cmath.exp(-1j * math.radians(start)))) * turn
         along = along if along >= 0 else along + 360
-        width = 0.1 if along < 240 else 0.25 * (1 - (along - 240) / 50) if along < 290 else None
+        width = 0.1 if along < 240 else 0.28 * (1 - (along - 240) / 50) if along < 290 else None
         if width is not None and abs(abs(at) - middle) <= width:
             hits.append(label)
     return hits
@@ -67,10 +67,10 @@ def test_arrows_are_drawn_evenly_from_inside():
     assert arrow_at(data.train.x).equal(data.train.y)
     assert arrow_at(data.test.x).equal(data.test.y)
     assert data.train.x.abs().max() <= 1
-    # Head of the outer arrow by its area: 50 degrees of ring of half-width falling from 0.25 to 0 around 0.72.
+    # Head of the outer arrow by its area: 50 degrees of ring of half-width falling from 0.28 to 0 around 0.7.
     outer = data.train.x[data.train.y == 0]
     angle = torch.atan2(outer[:, 1], outer[:, 0]).rad2deg() % 360
-    head, shaft = math.radians(50) * 0.72 * 0.25, math.radians(240) * 0.72 * 0.2
+    head, shaft = math.radians(50) * 0.7 * 0.28, math.radians(240) * 0.7 * 0.2
     # Four standard errors of a share of 2,000.
     assert (angle >= 240).double().mean().item() == pytest.approx(head / (head + shaft), abs=0.04)
 

@@ -116,3 +116,6 @@ def test_a_folder_of_parquet_files_of_ones_own(tmp_path):
     data = load(str(tmp_path / "mine"))
     assert np.array_equal(data.train.stored.numpy(), train_x)
     assert (data.name, data.classes) == ("mine", tuple("0123456789"))
+    write_set(tmp_path, "wide", shape=(3, 5, 6))
+    with pytest.raises(ValueError, match="row 0: needs a square image, got 5x6"):
+        load(str(tmp_path / "wide"))

@@ -97,13 +97,11 @@ class Augment:
 
 def cropped(x: Tensor, padding: int, generator: torch.Generator) -> Tensor:
     """Each image moved by up to ``padding`` pixels in both directions, zeros where nothing was."""
-    count, channels, height, width = x.shape
+    count, _, height, width = x.shape
     top, left = _whole(2 * padding + 1, count, generator, x.device), _whole(2 * padding + 1, count, generator, x.device)
-    rows = top[:, None] + torch.arange(height, device=x.device)
-    columns = left[:, None] + torch.arange(width, device=x.device)
-    image = torch.arange(count, device=x.device)[:, None, None, None]
-    channel = torch.arange(channels, device=x.device)[None, :, None, None]
-    return F.pad(x, (padding,) * 4)[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+    # A view of every window there is, of which one per image is copied.
+    windows = F.pad(x, (padding,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    return windows[torch.arange(count, device=x.device), :, top, left]
 
 
 def flipped(x: Tensor, generator: torch.Generator) -> Tensor:

@@ -31,10 +31,15 @@ def fetch(name: str, root: str | Path | None = None) -> list[Path]:
         raise ValueError(
             f"fetching {name!r} needs huggingface_hub: pip install 'neuronal[vision]'. {by_hand}"
         ) from gone
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as refused:
+        raise ValueError(
+            f"cannot write to {folder} ({refused.strerror}). Name another folder with NEURONAL_DATA."
+        ) from refused
     wanted = [f"{entry.hub.folder}/{split}-*.parquet" for split in ("train", entry.test_splits[0])]
     # Beside the place they go to, so that moving a file there is a rename: it is never seen half copied.
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as temporary:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
         try:
             snapshot_download(entry.hub.repository, repo_type="dataset", allow_patterns=wanted, local_dir=temporary)
         # Without a network the hub's client raises errors of several libraries with no common base.
@@ -46,7 +51,6 @@ def fetch(name: str, root: str | Path | None = None) -> list[Path]:
         files = sorted((Path(temporary) / entry.hub.folder).glob("*.parquet"))
         if not files:
             raise ValueError(f"huggingface.co/datasets/{entry.hub.repository} has no {' or '.join(wanted)}. {by_hand}")
-        folder.mkdir(exist_ok=True)
         return [_moved(file, folder / file.name) for file in files]
 
 

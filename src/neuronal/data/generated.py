@@ -76,12 +76,12 @@ def arrow_at(points: Tensor) -> Tensor:
     """Which arrow each point lies in: 0 the outer one, 1 the inner one, -1 none."""
     radius, angle = points.norm(dim=1), torch.atan2(points[:, 1], points[:, 0]).rad2deg()
     # The outer arrow runs against the clock from 0 degrees, the inner one with it from 230.
-    outer = (radius - 0.72).abs() <= _half_width(angle % 360)
-    inner = (radius - 0.38).abs() <= _half_width((230 - angle) % 360)
+    outer = (radius - 0.70).abs() <= _half_width(angle % 360)
+    inner = (radius - 0.42).abs() <= _half_width((230 - angle) % 360)
     return torch.where(outer, 0, torch.where(inner, 1, -1))
 
 
 def _half_width(along: Tensor) -> Tensor:
     """Half the width of an arrow: a shaft of 240 degrees, then a head of 50 that narrows to its tip; -1 after it."""
-    head = 0.25 * (290 - along) / 50
+    head = 0.28 * (290 - along) / 50
     return torch.where(along < 240, 0.1, torch.where(along < 290, head, -1.0))

@@ -117,7 +117,10 @@ def _columns(file: Path, table: Any) -> tuple[str, str]:
 def _first_shape(file: Path) -> tuple[int, int, int]:
     table = _open(file)
     for encoded, _ in _rows(file, table):
-        return header(encoded, f"{file}, row 0")
+        channels, height, width = header(encoded, f"{file}, row 0")
+        if height != width:
+            raise ValueError(f"{file}, row 0: needs a square image, got {height}x{width}.")
+        return channels, height, width
     raise ValueError(f"{file}: has no rows.")
 
 

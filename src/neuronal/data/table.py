@@ -42,7 +42,7 @@ def _lines(file: Path) -> tuple[str | None, list[tuple[int, list[str]]]]:
     try:
         with file.open(newline="", encoding="utf-8-sig") as opened:
             lines = [(at, row) for at, row in enumerate(csv.reader(opened), 1) if row]
-    except (UnicodeDecodeError, csv.Error) as wrong:
+    except (UnicodeDecodeError, csv.Error, OSError) as wrong:
         raise unreadable(str(file), "a table", wrong) from wrong
     has_header = bool(lines) and not any(map(_is_number, lines[0][1][:-1]))
     title = lines.pop(0)[1][-1].strip() if has_header else None
