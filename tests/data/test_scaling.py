@@ -13,13 +13,14 @@ def made_up(x, test):
     return Dataset("made up", Split(x, labels[0]), Split(test, labels[1]), ("one",), "")
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
 @pytest.mark.parametrize("shape", [(5000, 3, 4, 4), (5000, 7)])
-def test_standardise_takes_the_training_mean_and_deviation_of_each_channel(shape):
+def test_standardise_takes_the_training_mean_and_deviation_of_each_channel(shape, kind):
     random = np.random.default_rng(0)
-    raw = [random.integers(0, 256, (count, *shape[1:]), dtype=np.uint8) // 2 for count in (shape[0], 10)]
+    raw = [(random.integers(0, 256, (count, *shape[1:])) // 2).astype(kind) for count in (shape[0], 10)]
     data = made_up(*map(torch.from_numpy, raw)).scaled("standardise")
     for channel in range(shape[1]):
-        train, test = (part[:, channel].astype(np.float64) / 255 for part in raw)
+        train, test = (part[:, channel].astype(np.float64) / (255 if kind is np.uint8 else 1) for part in raw)
         for part, plain in ((data.train, train), (data.test, test)):
             expected = (plain - train.mean()) / train.std()
             # float32 of numbers of size 1.
@@ -38,6 +39,10 @@ def test_a_constant_channel_is_only_centred():
     data = made_up(torch.full((4, 2), 3.0), torch.tensor([[3.0, 4.0]])).scaled("standardise")
     assert data.train.x.tolist() == [[0, 0]] * 4
     assert data.test.x.tolist() == [[0, 1]]
+    tenths = torch.full((7, 1), 0.1)
+    assert made_up(tenths, tenths + 1).scaled("standardise").test.x.tolist() == [[1]] * 7
+    dark = torch.zeros(4, 1, 2, 2, dtype=torch.uint8)
+    assert made_up(dark, dark + 255).scaled("standardise").test.x.eq(1).all()
 
 
 def test_scaling_stays_with_rows_and_parts():

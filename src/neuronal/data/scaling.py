@@ -10,8 +10,6 @@ from torch import Tensor
 SCALINGS = ("unit", "standardise")
 """``unit`` leaves values as they are (images: [0, 1]); ``standardise`` takes the training mean and deviation away."""
 
-_ROWS = 4096
-
 
 @dataclass(frozen=True)
 class Scaling:
@@ -32,14 +30,21 @@ def unit(stored: Tensor) -> Tensor:
 
 
 def standardising(stored: Tensor) -> Scaling:
-    """The scaling that gives every channel of ``stored`` mean 0 and deviation 1; a constant one is only centred.
+    """The scaling that gives every channel of ``stored`` mean 0 and deviation 1; a constant one is only centred."""
+    moments = _moments_of_bytes if stored.dtype == torch.uint8 else _moments
+    means, deviations = zip(*(moments(stored[:, channel]) for channel in range(stored.shape[1])), strict=True)
+    return Scaling(means, tuple(deviation or 1.0 for deviation in deviations))
 
-    Works through the rows in parts, so that a large set of bytes is never held as floats.
-    """
-    others = [dim for dim in range(stored.dim()) if dim != 1]
-    count = stored.numel() // stored.shape[1]
-    parts = stored.split(_ROWS)
-    mean = torch.stack([unit(part).double().sum(others) for part in parts]).sum(0) / count
-    centred = (unit(part).double() - mean.view(-1, *(1,) * (stored.dim() - 2)) for part in parts)
-    std = (torch.stack([part.square().sum(others) for part in centred]).sum(0) / count).sqrt()
-    return Scaling(tuple(mean.tolist()), tuple(std.where(std > 0, 1.0).tolist()))
+
+def _moments(values: Tensor) -> tuple[float, float]:
+    std, mean = (moment.item() for moment in torch.std_mean(values.double(), correction=0))
+    # The mean of equal numbers is rounded, which leaves them a deviation that means nothing.
+    return mean, std if std > 1e-12 * abs(mean) else 0.0
+
+
+def _moments_of_bytes(values: Tensor) -> tuple[float, float]:
+    """The same from how often each of the 256 values occurs: exact, and a large set never becomes floats."""
+    share = values.flatten().bincount(minlength=256).double() / values.numel()
+    level = torch.linspace(0, 1, 256, dtype=torch.float64, device=values.device)
+    mean = (share * level).sum()
+    return mean.item(), (share * (level - mean) ** 2).sum().sqrt().item()
