@@ -85,7 +85,7 @@ def test_every_option_reaches_the_recipe(capsys):
 
 
 BAD = [
-    (["compare", "--data", "digit"], "Unknown dataset 'digit'. Did you mean 'digits'? There are: digits."),
+    (["compare", "--data", "digit"], "Unknown dataset 'digit'. Did you mean 'digits'? There are: arrows, banana, "),
     (["compare", "--model", "cnm"], "Unknown model 'cnm'. Did you mean 'cnn'? There are: cnn, farkasnet101, "),
     (["compare", "--neurons", "zerobias"], "Unknown neuron 'zerobias'. Did you mean 'zero_bias'? There are: "),
     (["compare", "--neurons", "standard,"], "Unknown neuron ''."),

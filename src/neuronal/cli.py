@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
@@ -42,7 +43,7 @@ Out = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 @app.command()
 def compare(
     recipe: Annotated[str | None, typer.Option(help="A named recipe to start from.")] = None,
-    data: Annotated[str | None, typer.Option(help="Dataset (see: neuronal data).")] = None,
+    data: Annotated[str | None, typer.Option(help="Dataset (see: neuronal data), or a path to your own.")] = None,
     model: Annotated[str | None, typer.Option(help="Network (see: neuronal models).")] = None,
     widths: Annotated[str | None, typer.Option(help="Units per layer, such as 32,64,128.")] = None,
     neurons: Annotated[str | None, typer.Option(help="Neurons, such as standard,zero_bias; all if left out.")] = None,
@@ -342,29 +343,80 @@ def models(as_json: AsJson = False) -> None:
     _print_rows(rows, as_json)
 
 
-@app.command()
-def data(as_json: AsJson = False) -> None:
-    """List the datasets."""
-    from neuronal.data.catalogue import DATASETS, load
+data_app = typer.Typer(
+    help="List the datasets, describe, fetch or verify one.", rich_markup_mode=None, invoke_without_command=True
+)
+app.add_typer(data_app, name="data")
 
-    rows = []
-    for name in DATASETS:
-        found = load(name)
-        size = "x".join(map(str, found.train.x.shape[1:]))
-        rows.append(
-            {"data": name, "shape": size, "train": len(found.train), "test": len(found.test), "source": found.source}
-        )
-    _print_rows(rows, as_json)
+DataName = Annotated[str, typer.Argument(metavar="NAME", help="A dataset (see: neuronal data) or a path.")]
+
+
+@data_app.callback()
+def data(context: typer.Context, as_json: AsJson = False) -> None:
+    if context.invoked_subcommand is None:
+        data_list(as_json)
+
+
+@data_app.command("list")
+def data_list(as_json: AsJson = False) -> None:
+    """List the datasets and where they are."""
+    from neuronal.data.about import summary
+
+    _print_rows(summary(), as_json)
+
+
+@data_app.command("info")
+def data_info(name: DataName, as_json: AsJson = False) -> None:
+    """Describe one dataset: sizes, classes, source, where it is."""
+    from neuronal.data.about import about
+
+    with _one_line_errors():
+        known = about(name)
+    if as_json:
+        print(json.dumps(known, indent=1))
+        return
+    for key, value in known.items():
+        shown = ", ".join(value) if isinstance(value, list) else f"{value:,}" if isinstance(value, int) else value
+        Console().print(f"{key + ':':10}{escape(shown)}", highlight=False, soft_wrap=True)
+
+
+@data_app.command("fetch")
+def data_fetch(name: DataName) -> None:
+    """Download a dataset from the Hugging Face hub."""
+    from neuronal.data.fetch import fetch
+
+    with _one_line_errors():
+        files = fetch(name)
+    print(f"{len(files)} files in {files[0].parent}")
+
+
+@data_app.command("verify")
+def data_verify(name: DataName, as_json: AsJson = False) -> None:
+    """Read all of a dataset again and check its counts and checksums."""
+    from neuronal.data.verify import verify
+
+    with _one_line_errors():
+        findings = verify(name)
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        words = {True: "right", False: "WRONG", None: "-"}
+        for finding in findings:
+            Console().print(f"{words[finding.is_right]:6}{escape(finding.text)}", highlight=False, soft_wrap=True)
+    wrong = sum(finding.is_right is False for finding in findings)
+    if wrong:
+        _fail(f"{name} is not what it should be: {wrong} of {len(findings)} checks failed.", 1)
 
 
 def _study(recipe: str | None, options: Mapping[str, Any], neurons: str | None, name: str | None) -> Study:
+    from neuronal.data.catalogue import label_of
     from neuronal.experiments.sweep import Study
     from neuronal.nn.families import FAMILIES, family
     from neuronal.recipes import RECIPES
     from neuronal.recipes.first_look import DIGITS
 
     base = replace(DIGITS if recipe is None else find(RECIPES, recipe, "recipe"), **options)
-    own = base.name if recipe is not None else f"{base.data}-{base.model}"
+    own = base.name if recipe is not None else f"{label_of(base.data)}-{base.model}"
     place = own if name is None else name
     parts = Path(place).parts
     if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
@@ -403,8 +455,10 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
 
 
 def _title(study: Study) -> str:
+    from neuronal.data.catalogue import label_of
+
     count = len(study.recipe.seeds)
-    return escape(f"{study.recipe.model} on {study.recipe.data}, {count} seed{'s' if count > 1 else ''}")
+    return escape(f"{study.recipe.model} on {label_of(study.recipe.data)}, {count} seed{'s' if count > 1 else ''}")
 
 
 def _print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
@@ -449,11 +503,18 @@ def main(words: list[str] | None = None) -> int:
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        code = _run(words)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = _run(words)
     finally:
         signal.signal(signal.SIGTERM, before)
     # typer has its own way with interrupts and forgets which one it was.
     return 143 if asked and code == 130 else code
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning is one line too; where in the code it was raised is no matter of the user's."""
+    print(f"neuronal: {message}", file=sys.stderr)
 
 
 def _run(words: list[str]) -> int:

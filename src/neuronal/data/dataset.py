@@ -1,33 +1,64 @@
-"""A dataset in memory: two splits of images and labels, and what the labels mean."""
+"""A dataset in memory: two splits of inputs and answers, and what the answers mean."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from neuronal.data.scaling import SCALINGS, Scaling, standardising, unit
+from neuronal.names import UnknownName, unknown
+
+Task = Literal["classification", "regression"]
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Inputs ``x`` and labels ``y``, row for row."""
+    """Inputs ``x`` and answers ``y``, row for row.
 
-    x: Tensor
+    Large image sets are stored as bytes, a quarter of the memory of floats, and become floats when ``x`` is asked
+    for. So take the rows of a batch first and their ``x`` afterwards: ``split.rows(index).x``.
+
+    Args:
+        stored: Inputs as they are kept: floats, or bytes that stand for [0, 1].
+        y: Class numbers, or floats when the task is regression.
+        scaling: Applied by ``x``, after bytes have become floats.
+    """
+
+    stored: Tensor
     y: Tensor
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
-        if len(self.x) != len(self.y):
-            raise ValueError(f"a split needs one label per input, got {len(self.x)} inputs and {len(self.y)} labels.")
+        if len(self.stored) != len(self.y):
+            raise ValueError(
+                f"a split needs one label per input, got {len(self.stored)} inputs and {len(self.y)} labels."
+            )
+
+    @property
+    def x(self) -> Tensor:
+        """All inputs as floats, ready for a network."""
+        x = unit(self.stored)
+        return x if self.scaling is None else self.scaling.apply(x)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def to(self, device: torch.device) -> Split:
-        return Split(self.x.to(device), self.y.to(device))
+        return replace(self, stored=self.stored.to(device), y=self.y.to(device))
 
     def rows(self, index: Tensor | slice) -> Split:
-        return Split(self.x[index], self.y[index])
+        return replace(self, stored=self.stored[index], y=self.y[index])
+
+    def groups(self) -> list[Tensor]:
+        """Row numbers of each class, on the CPU; one group with all rows when the answers are not classes."""
+        y = self.y.cpu()
+        if y.is_floating_point():
+            return [torch.arange(len(y))]
+        return [(y == label).nonzero().flatten() for label in y.unique()]
 
     def held_out(self, fraction: float, seed: int) -> tuple[Split, Split]:
         """The split without, and with only, ``fraction`` of each class, drawn by ``seed``."""
@@ -35,8 +66,7 @@ class Split:
             raise ValueError(f"held-out fraction needs to be in [0, 1), got {fraction}.")
         random = torch.Generator().manual_seed(seed)
         held = torch.zeros(len(self), dtype=torch.bool)
-        for label in self.y.unique():
-            rows = (self.y == label).nonzero().flatten().cpu()
+        for rows in self.groups():
             count = round(fraction * len(rows))
             held[rows[torch.randperm(len(rows), generator=random)[:count]]] = True
         return self.rows(~held), self.rows(held)
@@ -44,7 +74,14 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test images of shape (channels, side, side) with values in [0, 1]."""
+    """Training and test data of one kind.
+
+    Images have shape (channels, side, side) and values in [0, 1]. A table, or points in the plane, has one row of
+    features per example: ``x`` is (n, features), and to a network each feature is a channel of a 1x1 image
+    (``in_chans`` is the number of features, ``img_size`` is 1), which is how ``fcn`` and ``mlp1`` read it.
+
+    With ``task="regression"`` the answers are floats of shape (n,), and there are no classes.
+    """
 
     name: str
     train: Split
@@ -52,14 +89,32 @@ class Dataset:
     classes: tuple[str, ...]
     source: str
     """Where the data come from and under which licence."""
+    task: Task = "classification"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.train.stored.shape[1:])
 
     @property
     def in_chans(self) -> int:
-        return self.train.x.shape[1]
+        return self.shape[0]
 
     @property
     def img_size(self) -> int:
-        return self.train.x.shape[-1]
+        return self.shape[-1] if len(self.shape) > 1 else 1
+
+    @property
+    def num_outputs(self) -> int:
+        """What a network for this set puts out: one number per class, or the one number to predict."""
+        return len(self.classes) if self.task == "classification" else 1
+
+    def scaled(self, how: str) -> Dataset:
+        """The same data with inputs scaled as ``how`` says, one of ``SCALINGS``; test data by the training numbers."""
+        if how not in SCALINGS:
+            raise UnknownName(unknown("scaling", how, SCALINGS))
+        scaling = standardising(self.train.stored) if how == "standardise" else None
+        return replace(self, train=replace(self.train, scaling=scaling), test=replace(self.test, scaling=scaling))
 
 
 def shuffled_batches(count: int, batch_size: int, random: torch.Generator) -> Iterator[Tensor]:

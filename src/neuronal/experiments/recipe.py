@@ -23,7 +23,7 @@ class Recipe:
         family: The neuron, a name in ``FAMILIES``.
         model: The network, a name in ``list_models()``.
         widths: Units per layer of models that take ``widths``; empty for the model's own default.
-        data: A name in ``DATASETS``.
+        data: A name in ``DATASETS``, or the path of a table or of a folder of images.
         holdout: Fraction of the training data kept apart to follow accuracy while training.
         epochs: Passes over the training data.
         batch_size: Images per step.

@@ -33,6 +33,9 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
     "dead_units": dead_units,
 }
 
+TABLE_MODELS = ("fcn", "mlp1")
+"""Networks that take rows of a table as well as images."""
+
 
 def check(recipe: Recipe) -> None:
     """``ValueError``, in one line, for a recipe that :func:`run` could not run; costs no training."""
@@ -56,8 +59,12 @@ def plan(recipe: Recipe) -> Plan:
 
 def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     """The untrained network of a cell."""
+    if data.task != "classification":
+        raise ValueError(f"{data.name} is for regression; only classification can be trained so far.")
+    if len(data.shape) == 1 and recipe.model not in TABLE_MODELS:
+        raise ValueError(f"{recipe.model} reads images, {data.name} is a table. Use {' or '.join(TABLE_MODELS)}.")
     options: dict[str, Any] = {"widths": recipe.widths} if recipe.widths else {}
-    shape = {"num_classes": len(data.classes), "in_chans": data.in_chans, "img_size": data.img_size}
+    shape = {"num_classes": data.num_outputs, "in_chans": data.in_chans, "img_size": data.img_size}
     with seeded(seed):
         return create_model(recipe.model, recipe.family, **shape, **options)
 

@@ -1,0 +1,20 @@
+"""A cache and a data folder of each test's own."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("NEURONAL_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("NEURONAL_DATA", str(folder))
+    return folder

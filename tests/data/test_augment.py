@@ -1,0 +1,178 @@
+"""Every transform of a batch against a loop over its images in numpy, with the same random numbers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuronal.data.augment import Augment, contrasted, cropped, cut_out, flipped, mixed
+
+shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
+seeds = st.integers(0, 2**32)
+
+
+def batch(shape, seed=0):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed + 1), dtype=torch.float64)
+
+
+def draws(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def whole(end, count, generator):
+    return torch.randint(end, (count,), generator=generator).tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, seeds, st.integers(0, 5))
+def test_crop(shape, seed, padding):
+    x = batch(shape)
+    got = cropped(x, padding, draws(seed))
+    generator = draws(seed)
+    tops, lefts = (whole(2 * padding + 1, len(x), generator) for _ in range(2))
+    for image, result, top, left in zip(x.numpy(), got.numpy(), tops, lefts, strict=True):
+        padded = np.pad(image, ((0, 0), (padding, padding), (padding, padding)))
+        assert np.array_equal(result, padded[:, top : top + shape[2], left : left + shape[3]])
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, seeds)
+def test_flip(shape, seed):
+    x = batch(shape)
+    got = flipped(x, draws(seed))
+    for image, result, mirror in zip(x.numpy(), got.numpy(), whole(2, len(x), draws(seed)), strict=True):
+        assert np.array_equal(result, np.stack([np.fliplr(channel) for channel in image]) if mirror else image)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, seeds, st.integers(1, 12), st.sampled_from(["zero", "mean"]))
+def test_cutout(shape, seed, side, fill):
+    x = batch(shape)
+    got = cut_out(x, side, draws(seed), fill=fill)
+    generator = draws(seed)
+    rows, columns = (whole(length, len(x), generator) for length in shape[2:])
+    for image, result, row, column in zip(x.numpy(), got.numpy(), rows, columns, strict=True):
+        expected = image.copy()
+        top, left = row - side // 2, column - side // 2
+        for channel in expected:
+            patch = channel[max(top, 0) : top + side, max(left, 0) : left + side]
+            patch[:] = 0 if fill == "zero" else patch.mean()
+        # Means of the same numbers, summed in another order.
+        np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, seeds, st.floats(0, 1), st.floats(0, 2))
+def test_contrast(shape, seed, low, more):
+    x = batch(shape)
+    got = contrasted(x, low, low + more, draws(seed))
+    factors = torch.rand(len(x), generator=draws(seed)).double().numpy()
+    for image, result, factor in zip(x.numpy(), got.numpy(), factors, strict=True):
+        np.testing.assert_allclose(result, image * (low + more * factor), rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, seeds, st.floats(0.05, 5))
+def test_mixup(shape, seed, alpha):
+    x, y = batch(shape), torch.arange(shape[0])
+    got = mixed(x, y, alpha, draws(seed))
+    order = torch.randperm(len(x), generator=draws(seed)).tolist()
+    assert 0 <= got.share <= 1
+    assert got.y.equal(y)
+    assert got.other.tolist() == order
+    for n, result in enumerate(got.x.numpy()):
+        expected = got.share * x[n].numpy() + (1 - got.share) * x[order[n]].numpy()
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+def test_the_share_of_mixup_is_beta():
+    generator = draws(0)
+    x, y = torch.zeros(1, 1, 1, 1), torch.zeros(1)
+    shares = torch.tensor([mixed(x, y, 0.7, generator).share for _ in range(4000)]).double()
+    # Beta(a, a) has mean 1/2 and variance 1/(4(2a + 1)); four standard errors.
+    assert shares.mean().item() == pytest.approx(0.5, abs=0.022)
+    assert shares.var().item() == pytest.approx(1 / (4 * 2.4), rel=0.08)
+
+
+EVERYTHING = Augment(crop=2, flip=True, cutout=3, cutout_fill="mean", contrast=(0.2, 1.0), mixup=0.7)
+
+
+def test_apply_is_crop_flip_cutout_contrast_in_this_order():
+    x, one, other = batch((5, 3, 8, 8)), draws(4), draws(4)
+    expected = contrasted(cut_out(flipped(cropped(x, 2, one), one), 3, one, fill="mean"), 0.2, 1.0, one)
+    assert EVERYTHING.apply(x, other).equal(expected)
+    assert one.get_state().equal(other.get_state())
+
+
+def test_the_state_of_the_generator_is_all_it_takes_to_go_on():
+    x, y, generator = batch((5, 3, 8, 8)), torch.arange(5), draws(0)
+
+    def step():
+        mix = EVERYTHING.mix(EVERYTHING.apply(x, generator), y, generator)
+        return mix.x, mix.other, mix.share
+
+    step()
+    state = generator.get_state()
+    expected = [step() for _ in range(3)]
+    generator.set_state(state)
+    torch.manual_seed(99)
+    for (x1, other1, share1), (x2, other2, share2) in zip(expected, [step() for _ in range(3)], strict=True):
+        assert x1.equal(x2)
+        assert other1.equal(other2)
+        assert share1 == share2
+
+
+def test_nothing_asked_for_is_nothing_done():
+    x, y, generator = batch((2, 1, 3, 3)), torch.arange(2), draws(0)
+    before = generator.get_state()
+    assert Augment().apply(x, generator) is x
+    assert Augment().mix(x, y, generator).x is x
+    assert Augment().mix(x, y, generator).share == 1
+    assert generator.get_state().equal(before)
+
+
+def test_the_batch_handed_in_stays_as_it_is():
+    x = batch((4, 3, 8, 8))
+    before = x.clone()
+    EVERYTHING.mix(EVERYTHING.apply(x, draws(1)), torch.arange(4), draws(1))
+    assert x.equal(before)
+
+
+def test_a_description_survives_json():
+    assert Augment.from_json(json.loads(json.dumps(EVERYTHING.to_json()))) == EVERYTHING
+    assert Augment.from_json(Augment().to_json()) == Augment()
+    assert hash(Augment(contrast=[0, 1])) == hash(Augment(contrast=(0.0, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"crop": -1}, "crop needs to be 0 or more, got -1"),
+        ({"mixup": float("nan")}, "mixup needs to be 0 or more, got nan"),
+        ({"contrast": (1.0, 0.5)}, "contrast needs a smallest and a largest factor"),
+        ({"contrast": (1.0,)}, "contrast needs a smallest and a largest factor"),
+        ({"cutout_fill": "means"}, "Unknown fill of cutout 'means'. Did you mean 'mean'"),
+        ({"rotate": 3}, "Unknown change of images 'rotate'"),
+    ],
+)
+def test_a_description_that_makes_no_sense(values, reason):
+    with pytest.raises(ValueError, match=reason):
+        Augment.from_json(values)
+
+
+def test_rows_of_a_table_cannot_be_cropped():
+    with pytest.raises(ValueError, match=r"need a batch of images, got shape \(4, 2\)"):
+        Augment(flip=True).apply(torch.zeros(4, 2), draws(0))
+    assert Augment(contrast=(0.5, 0.5)).apply(torch.ones(4, 2), draws(0)).equal(torch.full((4, 2), 0.5))
+
+
+@pytest.mark.gpu
+def test_a_cpu_generator_gives_the_same_batch_on_a_gpu():
+    x, y = batch((5, 3, 8, 8)).float(), torch.arange(5)
+    here = EVERYTHING.mix(EVERYTHING.apply(x, one := draws(7)), y, one)
+    there = EVERYTHING.mix(EVERYTHING.apply(x.cuda(), other := draws(7)), y.cuda(), other)
+    torch.testing.assert_close(there.x.cpu(), here.x)
+    assert there.other.cpu().equal(here.other)
