@@ -508,8 +508,9 @@ def main(words: list[str] | None = None) -> int:
             code = _run(words)
     finally:
         signal.signal(signal.SIGTERM, before)
-    # typer has its own way with interrupts and forgets which one it was.
-    return 143 if asked and code == 130 else code
+    # typer has its own way with interrupts and forgets which one it was; one that falls into an import comes out of it as
+    # an error of that import.
+    return 143 if asked and code else code
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
