@@ -4,7 +4,8 @@ from torch import nn
 from torch.optim import lr_scheduler
 
 from neuronal.names import UnknownName
-from neuronal.train.optim import OPTIMISERS, SCHEDULES, Plan
+from neuronal.train.optim import OPTIMISERS, Plan
+from neuronal.train.schedule import SCHEDULES
 
 PLAN = {"epochs": 1, "batch_size": 4, "optim": "sgd", "lr": 0.1}
 
