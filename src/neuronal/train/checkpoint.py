@@ -123,7 +123,7 @@ def _checksum(header: str, tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256(header.encode())
     for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(memoryview(tensors[name].flatten().view(torch.uint8).numpy()))
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
