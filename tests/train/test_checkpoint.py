@@ -93,7 +93,7 @@ def test_killed_at_random_points_it_ends_the_same(tmp_path):
     command = [sys.executable, "-m", "tests.train.small", str(folder), "8", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     chance, kills = random.Random(0), 0
-    for _ in range(4):
+    for _ in range(3):
         process = subprocess.Popen(command, cwd=ROOT, env=environment)
         before = _files(folder)
         deadline = time.monotonic() + 60

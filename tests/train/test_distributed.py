@@ -10,66 +10,65 @@ import torch
 
 from neuronal.nn import InputMeanNorm
 from tests.conftest import ROOT
+from tests.train.two import whole_training
 
 
-def start(what, folder, num_processes):
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
     """What each process answered."""
+    folder = tmp_path_factory.mktemp("two")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     processes = []
-    for rank in range(num_processes):
+    for rank in range(2):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-        environment["ACCELERATE_USE_CPU"] = "true"
-        if num_processes > 1:
-            environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(num_processes)}
-            environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        command = [sys.executable, "-m", "tests.train.two", what, str(folder / f"{what}-{num_processes}.pt")]
+        environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
+        environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        command = [sys.executable, "-m", "tests.train.two", str(folder)]
         processes.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
-    errors = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=100)[1] for process in processes]
     assert all(process.returncode == 0 for process in processes), "\n".join(errors)
-    files = [folder / f"{what}-{num_processes}.{rank}" for rank in range(num_processes)]
-    return [torch.load(file, weights_only=False) for file in files]
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
 
 
-def test_two_processes_train_as_one_with_the_double_batch(tmp_path):
-    first, second = start("whole_training", tmp_path, 2)
-    (one,) = start("whole_training", tmp_path, 1)
-    for parts in (1, 2):
-        assert first[parts][2] == one[parts][2] == [1, 2]
-        # The hooks are called by the first process alone.
-        assert second[parts][2] == []
-        for name, value in one[parts][0].items():
-            assert torch.equal(first[parts][0][name], second[parts][0][name])
-            # Sums over two halves are rounded otherwise.
-            torch.testing.assert_close(first[parts][0][name], value, atol=2e-6, rtol=0)
-        for here, there in zip(first[parts][1], one[parts][1], strict=True):
-            assert here["loss"] == pytest.approx(there["loss"], abs=1e-6)
-            assert here["accuracy"] == there["accuracy"]
-            assert here["measured"] == pytest.approx(there["measured"], abs=1e-6)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_two_processes_train_as_one_with_the_double_batch(answers, parts):
+    first, second = (answer["training"][parts] for answer in answers)
+    weights, epochs, told = whole_training(parts)
+    # The hooks are called by the first process alone.
+    assert (first[2], second[2], told) == ([1, 2], [], [1, 2])
+    for name, value in weights.items():
+        assert torch.equal(first[0][name], second[0][name])
+        # Sums over two halves are rounded otherwise.
+        torch.testing.assert_close(first[0][name], value, atol=2e-6, rtol=0)
+    for here, there in zip(first[1], epochs, strict=True):
+        assert here["loss"] == pytest.approx(there["loss"], abs=1e-6)
+        assert here["accuracy"] == there["accuracy"]
+        assert here["measured"] == pytest.approx(there["measured"], abs=1e-6)
 
 
-def test_two_processes_go_on_together(tmp_path):
-    for undisturbed, *others in start("resumed", tmp_path, 2):
-        assert len(others) == 2
-        for weights, epochs in others:
-            assert epochs == undisturbed[1]
-            assert all(torch.equal(value, weights[name]) for name, value in undisturbed[0].items())
+@pytest.mark.parametrize("how", ["by step", "by time"])
+def test_two_processes_go_on_together(answers, how):
+    for answer in answers:
+        weights, epochs = answer["undisturbed"]
+        assert epochs == answer[how][1]
+        assert all(torch.equal(value, answer[how][0][name]) for name, value in weights.items())
 
 
-def test_the_mean_norm_sees_the_rows_of_all_processes(tmp_path):
-    answers = start("mean_norm", tmp_path, 2)
-    x, weights = answers[0][:2]
-    norm = InputMeanNorm(3).double()
+def test_the_mean_norm_sees_the_rows_of_all_processes(answers):
+    x, weights = answers[0]["mean norm"][:2]
     whole = x.clone().requires_grad_()
-    y = norm(whole)
+    y = InputMeanNorm(3).double()(whole)
     (y * weights).pow(2).sum().backward()
-    for _, _, rows, own, grad, _ in answers:
+    for answer in answers:
+        _, _, rows, own, grad = answer["mean norm"]
         torch.testing.assert_close(own, y.detach()[rows], atol=1e-12, rtol=0)
         torch.testing.assert_close(grad, whole.grad[rows], atol=1e-12, rtol=0)
 
 
-def test_batch_norm_on_the_cpu_says_that_it_is_not_synchronised(tmp_path):
-    for said, layers in start("batch_norm", tmp_path, 2):
+def test_batch_norm_on_the_cpu_says_that_it_is_not_synchronised(answers):
+    for answer in answers:
+        said, layers = answer["batch norm"]
         assert any("every process takes the statistics of its own images" in line for line in said)
         assert layers[1] == "BatchNorm1d"

@@ -1,16 +1,19 @@
-"""What each of two processes does in test_distributed.py: python -m tests.train.two WHAT OUT."""
+"""What each of two processes does in test_distributed.py: python -m tests.train.two OUT."""
 
 from __future__ import annotations
 
 import sys
+import warnings
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
 import torch
+from accelerate import Accelerator
 from torch import distributed, nn
 
 from neuronal.nn import InputMeanNorm, MeanOnlyBatchNorm
+from neuronal.train import snapshot
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.loop import fit
 from neuronal.train.optim import Plan
@@ -19,93 +22,59 @@ from tests.train.small import augment, data
 PLAN = Plan(epochs=2, batch_size=10, optim="sgd", lr=0.1, clip=0.5)
 
 
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(
-        InputMeanNorm(6), nn.Linear(6, 8), MeanOnlyBatchNorm(8, momentum=0.5), nn.ReLU(), nn.Linear(8, 3)
-    )
-
-
-def whole_training(out: Path):
-    """The same plan in one process and in two has to give the same; accumulation and clipping included."""
-    found = {}
-    for parts in (1, 2):
-        model = network()
-        told: list[int] = []
-        plan = replace(PLAN, accumulate=parts)
-        fitted = fit(model, data(), plan, seed=1, validation=data(), on_epoch=lambda e: told.append(e.number))
-        found[parts] = (model.state_dict(), [asdict(epoch) for epoch in fitted.epochs], told)
-    return found
-
-
-def resumed(out: Path):
-    """Two processes save together, and go on together; every process draws random numbers of its own."""
-    plan, results = replace(PLAN, mixup=0.7), []
-    for every in (3, timedelta(milliseconds=1)):
-        folder = out.parent / f"kept-{every}"
-        for epochs_seen in (1, 2):
-            model = nn.Sequential(network(), nn.Dropout(0.3))
-            torch.manual_seed(distributed.get_rank() if distributed.is_initialized() else 0)
-
-            def stop(epoch, last=epochs_seen):
-                if epoch.number > last:
-                    raise AssertionError
-
-            probes = [lambda _, step: {"one": 1.0}]
-            if epochs_seen == 1:
-                # Stopped by every process at once, in the second epoch.
-                calls = iter(range(999))
-                model.register_forward_pre_hook(lambda *_, calls=calls: _stop_at(next(calls)))
-                try:
-                    fit(
-                        model,
-                        data(),
-                        plan,
-                        seed=1,
-                        augment=augment,
-                        probes=probes,
-                        checkpoints=Checkpoints(folder, every),
-                    )
-                except Stopped:
-                    continue
-            fitted = fit(
-                model, data(), plan, seed=1, augment=augment, probes=probes, checkpoints=Checkpoints(folder, every)
-            )
-            results.append((model.state_dict(), [asdict(epoch) for epoch in fitted.epochs]))
-    model = nn.Sequential(network(), nn.Dropout(0.3))
-    torch.manual_seed(distributed.get_rank() if distributed.is_initialized() else 0)
-    fitted = fit(model, data(), plan, seed=1, augment=augment, probes=probes)
-    return [(model.state_dict(), [asdict(epoch) for epoch in fitted.epochs]), *results]
-
-
 class Stopped(Exception):
     pass
 
 
-def _stop_at(call: int) -> None:
-    if call == 8:
+def network(norms: bool = True) -> nn.Module:
+    torch.manual_seed(0)
+    layers = [InputMeanNorm(6), nn.Linear(6, 8), MeanOnlyBatchNorm(8, momentum=0.5), nn.ReLU(), nn.Linear(8, 3)]
+    return nn.Sequential(*[layer for layer in layers if norms or not isinstance(layer, InputMeanNorm)])
+
+
+def whole_training(parts: int):
+    """With several parts nothing may depend on the batch, as other images meet in a part of two processes."""
+    model, told = network(norms=parts == 1), []
+    plan = replace(PLAN, accumulate=parts)
+    fitted = fit(model, data(), plan, seed=1, validation=data(), on_epoch=lambda epoch: told.append(epoch.number))
+    return model.state_dict(), [asdict(epoch) for epoch in fitted.epochs], told
+
+
+def resumed(folder: Path, every: int | timedelta | None):
+    """A training stopped in all processes at once, and gone on with; each draws random numbers of its own."""
+    chosen = Checkpoints(folder, every) if every else None
+    for stop_at in (8, 999) if every else (999,):
+        model = nn.Sequential(network(), nn.Dropout(0.3))
+        calls = iter(range(9999))
+        model.register_forward_pre_hook(lambda *_, calls=calls, stop_at=stop_at: _stop(next(calls) == stop_at))
+        torch.manual_seed(distributed.get_rank())
+        try:
+            fitted = fit(model, data(), replace(PLAN, mixup=0.7), seed=1, augment=augment, checkpoints=chosen)
+        except Stopped:
+            continue
+    return model.state_dict(), [asdict(epoch) for epoch in fitted.epochs]
+
+
+def _stop(now: bool) -> None:
+    if now:
         raise Stopped
 
 
-def mean_norm(out: Path):
-    """Output, input gradient and running mean of this process's rows; uneven shares."""
-    rank = distributed.get_rank()
+def mean_norm():
+    """Output and input gradient of this process's rows; the shares are uneven."""
     torch.manual_seed(0)
-    x = torch.randn(7, 3, 4, dtype=torch.float64)
-    weights = torch.randn(7, 3, 4, dtype=torch.float64)
-    rows = slice(0, 5) if rank == 0 else slice(5, 7)
+    x, weights = torch.randn(2, 7, 3, 4, dtype=torch.float64)
+    rows = slice(0, 5) if distributed.get_rank() == 0 else slice(5, 7)
     norm = InputMeanNorm(3).double()
     own = x[rows].clone().requires_grad_()
     y = norm(own)
     (y * weights[rows]).pow(2).sum().backward()
     norm(torch.empty(0, 3, 4, dtype=torch.float64))
-    return x, weights, rows, y.detach(), own.grad, norm.running_mean
+    return x, weights, rows, y.detach(), own.grad
 
 
-def batch_norm(out: Path):
+def batch_norm():
     model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
-    import warnings
-
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         fit(model, data(), PLAN)
@@ -113,12 +82,17 @@ def batch_norm(out: Path):
 
 
 if __name__ == "__main__":
-    from accelerate import Accelerator
-
+    place = Path(sys.argv[1])
+    # Processes agree on the time at every second step here: ten steps are all there are.
+    snapshot.LOOK_EVERY = 2
     Accelerator()
-    place = Path(sys.argv[2])
-    answer = globals()[sys.argv[1]](place)
-    number = distributed.get_rank() if distributed.is_initialized() else 0
-    torch.save(answer, place.with_suffix(f".{number}"))
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
+    answer = {
+        "training": {parts: whole_training(parts) for parts in (1, 2)},
+        "undisturbed": resumed(place, None),
+        "by step": resumed(place / "step", 3),
+        "by time": resumed(place / "time", timedelta(microseconds=1)),
+        "mean norm": mean_norm(),
+        "batch norm": batch_norm(),
+    }
+    torch.save(answer, place / f"{distributed.get_rank()}.pt")
+    distributed.destroy_process_group()
