@@ -126,7 +126,7 @@ def _gradients(
     engine: Engine, train: Split, rows: Tensor, augment: Augment | None, seed: int, step: int
 ) -> tuple[Tensor, Tensor]:
     """Forward and backward over one batch, in as many parts as the plan says: the loss, and the number of right answers."""
-    engine.optimiser.zero_grad()
+    engine.zero_grad()
     share = share_at(engine.plan.mixup, seed, step)
     losses, right = [], []
     parts = rows.tensor_split(min(engine.plan.accumulate, len(rows)))
