@@ -72,3 +72,15 @@ def test_batch_norm_on_the_cpu_says_that_it_is_not_synchronised(answers):
         said, layers = answer["batch norm"]
         assert any("every process takes the statistics of its own images" in line for line in said)
         assert layers[1] == "BatchNorm1d"
+
+
+def test_sharded_parameters_train_as_whole_ones_and_go_on(answers):
+    weights, epochs, _ = whole_training(1)
+    for answer in answers:
+        undisturbed, resumed = answer["sharded"]
+        assert undisturbed[2] and set(undisturbed[2].values()) <= {0.5, 1 / 3, 2 / 3}
+        for name, value in weights.items():
+            torch.testing.assert_close(undisturbed[0][name], value, atol=2e-6, rtol=0)
+            assert torch.equal(undisturbed[0][name], resumed[0][name])
+        assert undisturbed[1] == resumed[1]
+        assert [e["loss"] for e in undisturbed[1]] == pytest.approx([e["loss"] for e in epochs], abs=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from dataclasses import asdict, replace
@@ -81,6 +82,24 @@ def batch_norm():
     return [str(one.message) for one in said], [type(layer).__name__ for layer in model]
 
 
+def sharded(folder: Path):
+    """The same training with FSDP: each process holds half of every parameter; with checkpoints, and stopped once."""
+    os.environ["ACCELERATE_USE_FSDP"] = "true"
+    found = []
+    for stop_at, chosen in ((999, None), (8, Checkpoints(folder, 3)), (999, Checkpoints(folder, 3))):
+        model, calls = network(), iter(range(9999))
+        model.register_forward_pre_hook(lambda *_, calls=calls, stop_at=stop_at: _stop(next(calls) == stop_at))
+        try:
+            fitted = fit(model, data(), PLAN, seed=1, validation=data(), checkpoints=chosen)
+        except Stopped:
+            continue
+        state = model.state_dict()
+        shares = {name: p.to_local().numel() / p.numel() for name, p in state.items() if hasattr(p, "to_local")}
+        weights = {name: getattr(value, "full_tensor", value.clone)() for name, value in state.items()}
+        found.append((weights, [asdict(epoch) for epoch in fitted.epochs], shares))
+    return found
+
+
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     # Processes agree on the time at every second step here: ten steps are all there are.
@@ -93,6 +112,7 @@ if __name__ == "__main__":
         "by time": resumed(place / "time", timedelta(microseconds=1)),
         "mean norm": mean_norm(),
         "batch norm": batch_norm(),
+        "sharded": sharded(place / "sharded"),
     }
     torch.save(answer, place / f"{distributed.get_rank()}.pt")
     distributed.destroy_process_group()

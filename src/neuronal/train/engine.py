@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,6 +12,8 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from neuronal.train.optim import Plan, parameter_groups
 
@@ -40,15 +43,21 @@ class Engine:
         self.accelerator, self.model, self.plan, self.standard = accelerator, model, plan, standard
         self.device: torch.device = accelerator.device
         self.rank, self.world = accelerator.process_index, accelerator.num_processes
-        if standard and accelerator.distributed_type == "FSDP":
+        self._shards_itself = _asks_for_cpu_shards(accelerator)
+        if standard and (accelerator.distributed_type == "FSDP" or self._shards_itself):
             raise ValueError("standard_epochs does not go with FSDP, which owns the parameters. Use DDP.")
         model.to(self.device)
         if plan.channels_last:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._put_back = _synchronise(model, self.world, self.device)
         self.held = _hold_couplings(model) if standard else {}
+        if self._shards_itself:
+            fully_shard(model, mesh=init_device_mesh("cpu", (self.world,)))
         optimiser = plan.optimiser(parameter_groups(model, plan, without=self.held))
-        self._prepared, self.optimiser = accelerator.prepare(model, optimiser)
+        if self._shards_itself:
+            self._prepared, self.optimiser = model, accelerator.prepare(optimiser)
+        else:
+            self._prepared, self.optimiser = accelerator.prepare(model, optimiser)
         self.network = torch.compile(self._prepared) if plan.compile else self._prepared
 
     @property
@@ -108,6 +117,12 @@ class Engine:
         """Leaves the model as it came, but trained."""
         self.accelerator.unwrap_model(self._prepared, keep_fp32_wrapper=False)
         self._put_back()
+
+
+def _asks_for_cpu_shards(accelerator: Accelerator) -> bool:
+    """Whether FSDP was asked for where Accelerate leaves it out: among processes on CPUs."""
+    asked = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
+    return asked and accelerator.distributed_type == "MULTI_CPU"
 
 
 @torch.no_grad()

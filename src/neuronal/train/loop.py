@@ -48,7 +48,8 @@ def fit(
     """Trains ``model`` in place on the devices Accelerate chooses; cross-entropy, one schedule step per batch.
 
     Args:
-        model: Images to logits. Afterwards it is on that device, in training mode.
+        model: Images to logits. Afterwards it is on that device, in training mode (and spread over the processes still,
+            if they were launched with FSDP).
         train: All training data; it is moved to the device once.
         plan: Epochs, batches, optimiser, learning rate.
         seed: Fixes the order of the images and all that is random about them, for any model the same.
