@@ -15,7 +15,8 @@ from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
 from neuronal.experiments.run import check, run
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed
-from neuronal.train.loop import Epoch
+from neuronal.train.engine import is_first_process
+from neuronal.train.progress import Epoch
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def sweep(study: Study, folder: Path, *, fresh: bool = False, watch: Watch | Non
         if record is None:
             watch.cell_started(cell)
             record = run(cell.recipe, cell.seed, on_epoch=partial(watch.epoch_ended, cell))
-            write(record, folder / "cells")
+            if is_first_process():
+                write(record, folder / "cells")
         watch.cell_ended(record, reused=reused)
         records.append(record)
     return tuple(records)

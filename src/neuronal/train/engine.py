@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
+from accelerate.state import AcceleratorState, PartialState
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -27,6 +27,12 @@ def accelerator_for(plan: Plan) -> Accelerator:
         # Accelerate keeps one precision per program; two plans in one program may differ.
         AcceleratorState._reset_state()
     return Accelerator(mixed_precision=plan.precision)
+
+
+def is_first_process() -> bool:
+    """Whether this is the process that writes things down, of one or of many."""
+    first: bool = PartialState().is_main_process
+    return first
 
 
 class Engine:
