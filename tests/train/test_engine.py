@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 from neuronal.data.dataset import Split
 from neuronal.nn import ImplicitBiasLinear
 from neuronal.train.checkpoint import Checkpoints
+from neuronal.train.engine import _synchronise
 from neuronal.train.loop import fit
 from neuronal.train.mixup import mixed, mixed_loss, share_at
 from neuronal.train.optim import Plan
@@ -95,6 +97,29 @@ def test_fp16_trains_and_goes_on_with_its_scale(tmp_path):
         file.unlink()
     resumed, _ = trained(plan, checkpoints=tmp_path)
     assert all(torch.equal(one, two) for one, two in zip(expected, resumed, strict=True))
+
+
+def test_a_scaled_loss_is_clipped_after_a_fresh_start_too():
+    """Steps of the clipped size: gradients divided by the scale twice would leave next to none."""
+    moved = []
+    plan = replace(PLAN, precision="fp16", epochs=3, standard_epochs=1, clip=0.05, momentum=0.0)
+    fit(plain(), data(), plan, probes=[lambda model, _: moved.append(model[0].weight.detach().clone()) or {}])
+    first, second = ((b - a).norm().item() for a, b in pairwise(moved))
+    assert first > 1e-3
+    assert second > 1e-3
+
+
+def test_batch_norms_see_all_processes_on_gpus_and_are_put_back():
+    """Only the exchange of the layers: it takes GPUs to run them."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.Sequential(nn.BatchNorm1d(8)))
+    norm = model[1][0]
+    put_back = _synchronise(model, 2, torch.device("cuda"))
+    assert isinstance(model[1][0], nn.SyncBatchNorm)
+    assert model[1][0].weight is norm.weight
+    model[1][0].running_mean.fill_(3)
+    put_back()
+    assert model[1][0] is norm
+    assert norm.running_mean.eq(3).all()
 
 
 def test_channels_last_reaches_the_network():

@@ -107,7 +107,9 @@ class Engine:
         for group in groups:
             group["lr"] = lr * group["lr_factor"]
         if self.plan.clip:
-            self.accelerator.clip_grad_norm_([p for group in groups for p in group["params"]], self.plan.clip)
+            # This optimiser's gradients only: Accelerate's own clipping knows those of before a fresh start as well.
+            self.accelerator.unscale_gradients(self.optimiser)
+            nn.utils.clip_grad_norm_([p for group in groups for p in group["params"]], self.plan.clip)
         # See Note [Straight to torch].
         (self.optimiser if self.accelerator.scaler is not None else self.optimiser.optimizer).step()
 
