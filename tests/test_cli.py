@@ -100,7 +100,7 @@ BAD = [
         ["compar"],
         "Unknown command 'compar'. Did you mean 'compare'? There are: bench, compare, convert, data, models, ",
     ),
-    (["bench"], "Missing command. There are: layers, implicit."),
+    (["bench"], "Missing command. There are: layers, implicit, train."),
     (["compare", "--epochs", "many"], "Invalid value for '--epochs'"),
     (["compare", "--epochs", "0"], "epochs needs to be at least 1, and below 2^31, got 0."),
     (["compare", "--lr", "nan"], "lr needs to be a positive number, got nan."),

@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"data", *CORE},
     "recipes": {"experiments.recipe"},
     "experiments": {"recipes", "train", "probes", "models", "nn", "data", *CORE},
-    "bench": {"train", "nn", "ops", *CORE},
+    "bench": {"train", "models", "nn", "ops", "data", *CORE},
     "report": {"bench", "experiments", "convert", "train", "nn", "ops", "data", *CORE},
     "cli": {"report", "bench", "experiments", "recipes", "convert", "train", "models", "nn", "data", *CORE},
     "__main__": {"cli"},

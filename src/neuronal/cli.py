@@ -297,6 +297,17 @@ def bench_implicit(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_j
     _show_bench(out / "implicit.json", found, implicit_table(rows, power), as_json)
 
 
+@bench_app.command("train")
+def bench_train(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
+    """Time the training loop against a bare loop that does the same steps."""
+    from neuronal.bench import train
+    from neuronal.report.bench import train_table
+
+    with _benching(rounds, out):
+        rows = list(train.measure(rounds=rounds))
+    _show_bench(out / "train.json", {"table": [row.to_json() for row in rows]}, train_table(rows), as_json)
+
+
 @contextmanager
 def _benching(rounds: int, out: Path) -> Iterator[None]:
     """Inside: a sign of life; before it, whether the results can be kept."""

@@ -109,3 +109,15 @@ def test_seeded_fixes_the_inside_and_leaves_the_outside_alone():
         assert torch.equal(torch.rand(2), first)
     assert torch.equal(torch.rand(2), expected)
     assert not torch.backends.cudnn.deterministic
+
+
+def test_steps_are_told_now_and_then():
+    split, model = problem()
+    told = []
+    plan = Plan(epochs=3, batch_size=1, optim="sgd", lr=0.01)
+    fitted = fit(model, split, plan, on_step=told.append)
+    assert [(s.number, s.num_steps, s.epoch) for s in told] == [(50, 150, 1), (100, 150, 2), (150, 150, 3)]
+    # Here a group of steps is an epoch.
+    assert [s.loss for s in told] == pytest.approx([e.loss for e in fitted.epochs])
+    assert [s.accuracy for s in told] == [e.accuracy for e in fitted.epochs]
+    assert all(s.images_per_second > 0 and s.lr == 0.01 for s in told)

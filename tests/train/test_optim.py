@@ -1,10 +1,16 @@
+import json
+
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 from torch.optim import lr_scheduler
 
 from neuronal.names import UnknownName
-from neuronal.train.optim import OPTIMISERS, SCHEDULES, Plan
+from neuronal.nn import FarkasLinear, GeometricLinear, ImplicitBiasLinear
+from neuronal.nn.residual import Multiplier
+from neuronal.train.optim import OPTIMISERS, Plan, parameter_groups
+from neuronal.train.schedule import SCHEDULES
 
 PLAN = {"epochs": 1, "batch_size": 4, "optim": "sgd", "lr": 0.1}
 
@@ -81,3 +87,84 @@ def test_wrong_numbers_are_refused(wrong, message):
 def test_wrong_names_are_refused(wrong):
     with pytest.raises(UnknownName, match="Did you mean"):
         Plan(**PLAN | wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"accumulate": 0}, "accumulate needs to be at least 1"),
+        ({"warmup": 1.0}, r"warmup needs to be in \[0, 1\)"),
+        ({"clip": -1.0}, "clip needs to be a number that is not negative"),
+        ({"standard_epochs": 1}, "standard_epochs needs to leave some of the 1 epochs, got 1"),
+        ({"precision": "bf1"}, "Unknown precision 'bf1'. Did you mean 'bf16'"),
+        ({"monitor": "los"}, "Unknown measure 'los'. Did you mean 'loss'"),
+    ],
+)
+def test_wrong_options_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Plan(**PLAN | wrong)
+
+
+def test_a_plan_survives_json():
+    plan = Plan(**PLAN, mixup=0.7, warmup=0.1)
+    assert Plan(**json.loads(json.dumps(plan.to_json()))) == plan
+
+
+class Everything(nn.Module):
+    """One of each kind of parameter there is in the library."""
+
+    def __init__(self):
+        super().__init__()
+        self.plain, self.norm, self.multiplier = nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), Multiplier()
+        self.implicit, self.geometric = ImplicitBiasLinear(3, 4), GeometricLinear(4, 5)
+        self.farkas, self.lengths = FarkasLinear(5, 6), weight_norm(nn.Linear(6, 2))
+
+
+def names_of(model, groups):
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return [{names[p] for p in group["params"]} for group in groups]
+
+
+def test_without_options_there_is_one_group_of_all():
+    model = Everything()
+    (group,) = parameter_groups(model, Plan(**PLAN, weight_decay=0.1))
+    assert group["params"] == list(model.parameters())
+
+
+def test_weight_decay_on_weights_only():
+    model = Everything()
+    groups = parameter_groups(model, Plan(**PLAN, weight_decay=0.1, decay_weights_only=True))
+    weights, others = names_of(model, sorted(groups, key=lambda group: -group["weight_decay"]))
+    assert sorted(group["weight_decay"] for group in groups) == [0, 0.1]
+    assert weights == {
+        "plain.weight",
+        "implicit.weight",
+        "geometric.delta",
+        "farkas.rows",
+        "lengths.parametrizations.weight.original1",
+    }
+    assert weights | others == {name for name, _ in model.named_parameters()}
+
+
+def test_fixup_scalars_get_their_share_of_the_rate():
+    model = Everything()
+    groups = parameter_groups(model, Plan(**PLAN, scalar_lr=0.1))
+    slow, rest = names_of(model, sorted(groups, key=lambda group: group["lr_factor"]))
+    assert sorted(group["lr_factor"] for group in groups) == [0.1, 1]
+    assert slow == {
+        "plain.bias",
+        "norm.bias",
+        "multiplier.scale",
+        "implicit.bias",
+        "geometric.offset",
+        "farkas.balance.offsets",
+        "farkas.balance.last",
+        "lengths.bias",
+    }
+    assert not slow & rest
+
+
+def test_parameters_can_be_left_out():
+    model = Everything()
+    (names,) = names_of(model, parameter_groups(model, Plan(**PLAN), without={"implicit.raw_coupling"}))
+    assert {name for name, _ in model.named_parameters()} - names == {"implicit.raw_coupling"}

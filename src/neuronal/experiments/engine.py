@@ -20,7 +20,8 @@ from typing import Any, Protocol
 from neuronal.experiments.cells import Cell
 from neuronal.experiments.record import Record, cell_name, read, write
 from neuronal.experiments.run import run
-from neuronal.train.loop import Epoch
+from neuronal.train.engine import is_first_process
+from neuronal.train.progress import Epoch
 
 OnEpoch = Callable[[Cell, Epoch], None]
 
@@ -43,14 +44,17 @@ def train_cell(cell: Cell, folder: Path, on_epoch: Callable[[Epoch], None] | Non
 
 
 class InTurn:
-    """One cell after the other, in this process."""
+    """One cell after the other, in this process, or in all processes of a launcher together."""
 
     def train(
         self, cells: Sequence[Cell], folder: Path, started: Callable[[Cell], None], on_epoch: OnEpoch
     ) -> Iterator[tuple[Cell, Record]]:
         for cell in cells:
             started(cell)
-            yield cell, read(train_cell(cell, folder, partial(on_epoch, cell)))
+            record = run(cell.recipe, cell.seed, on_epoch=partial(on_epoch, cell))
+            if is_first_process():
+                write(record, folder)
+            yield cell, record
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ class Recipe:
         momentum: For ``sgd``.
         weight_decay: L2 penalty.
         schedule: Learning-rate schedule.
+        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, mixup, clip,
+        accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed on validation
+            data is followed on the holdout.
         seeds: One cell is trained per seed.
         probes: What is measured on the trained network.
     """
@@ -49,6 +52,20 @@ class Recipe:
     momentum: float = 0.9
     weight_decay: float = 0.0
     schedule: str = "constant"
+    warmup: float = 0.0
+    decay_weights_only: bool = False
+    scalar_lr: float = 1.0
+    standard_epochs: int = 0
+    monitor: str = "loss"
+    cut_after: int = 0
+    cut: float = 0.1
+    stop_after: int = 0
+    mixup: float = 0.0
+    clip: float = 0.0
+    accumulate: int = 1
+    precision: str = "no"
+    compile: bool = False
+    channels_last: bool = False
     seeds: tuple[int, ...] = (0, 1, 2)
     probes: tuple[str, ...] = ("contrast", "zero_image", "dead_units")
 

@@ -40,7 +40,8 @@ TABLE_MODELS = ("fcn", "mlp1")
 def check(recipe: Recipe) -> None:
     """``ValueError``, in one line, for a recipe that :func:`run` could not run; costs no training."""
     _probes(recipe)
-    plan(recipe)
+    if plan(recipe).needs_validation and not recipe.holdout:
+        raise ValueError("cut_after and stop_after go by held-out images, got holdout 0.")
     data = load(recipe.data)
     if not len(data.train.held_out(recipe.holdout, 0)[0]):
         raise ValueError(f"holdout {recipe.holdout:g} of {len(data.train):,} training images leaves none to train on.")
@@ -74,7 +75,7 @@ def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None =
     data, chosen = load(recipe.data), _probes(recipe)
     started = perf_counter()
     train, held = data.train.held_out(recipe.holdout, seed)
-    model = network(recipe, data, seed)
+    model, how = network(recipe, data, seed), plan(recipe)
     epochs: list[Epoch] = []
 
     def keep(epoch: Epoch) -> None:
@@ -91,7 +92,15 @@ def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None =
     step_seconds = 0.0
     with seeded(seed):
         try:
-            fitted = fit(model, train, plan(recipe), seed=seed, probes=[follow] if len(held) else [], on_epoch=keep)
+            fitted = fit(
+                model,
+                train,
+                how,
+                seed=seed,
+                validation=held if how.needs_validation else None,
+                probes=[follow] if len(held) else [],
+                on_epoch=keep,
+            )
             step_seconds = fitted.step_seconds
             metrics = _metrics(model, data)
             if not isfinite(metrics["loss"]):

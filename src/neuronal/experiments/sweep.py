@@ -14,7 +14,7 @@ from neuronal.experiments.environment import environment
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.run import check
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed
-from neuronal.train.loop import Epoch
+from neuronal.train.progress import Epoch
 
 __all__ = ["Cell", "Grid", "Study", "Watch", "costs", "finished", "prepare", "read_study", "sweep"]
 

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from neuronal.nn.standard import Device, Dtype
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """The sum of a tensor over all processes. Each loss depends on every summand, so gradients are summed as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.clone()
+        distributed.all_reduce(total)
+        return total
+
+
+def _is_shared() -> bool:
+    """Whether several processes each hold a part of the batch."""
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 class InputMeanNorm(nn.Module):
@@ -14,7 +37,8 @@ class InputMeanNorm(nn.Module):
     .. math:: y = x - \mu, \qquad \mu_c = \mathrm{mean}_{n, \mathrm{positions}}\, x_{n c \cdot}
 
     Stands before the layer whose input it centres. In training the gradient flows through the mean; in evaluation the
-    running mean is subtracted. No parameters.
+    running mean is subtracted. No parameters. Where ``torch.distributed`` runs several processes, the batch in training is
+    that of all of them together.
 
     Args:
         num_features: Number of channels, the size of dimension 1.
@@ -53,12 +77,20 @@ class InputMeanNorm(nn.Module):
                 f"{type(self).__name__} needs input of shape (batch, {self.num_features}, ...), got {tuple(x.shape)}."
             )
         mean = self.running_mean
-        if self.training and x.numel():
-            # In float32 under autocast: a mean over a million half-precision values needs the digits.
-            mean = x.mean([0, *range(2, x.dim())], dtype=torch.promote_types(x.dtype, torch.float32))
+        if self.training and (x.numel() or _is_shared()):
+            mean = self._batch_mean(x)
             with torch.no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
         return self._shifted(x, -mean)
+
+    def _batch_mean(self, x: Tensor) -> Tensor:
+        # In float32 under autocast: a mean over a million half-precision values needs the digits.
+        dims, dtype = [0, *range(2, x.dim())], torch.promote_types(x.dtype, torch.float32)
+        if not _is_shared():
+            return x.mean(dims, dtype=dtype)
+        count = x.new_full((1,), x.numel() / self.num_features, dtype=dtype)
+        total: Tensor = _SumOverProcesses.apply(torch.cat([x.sum(dims, dtype=dtype), count]))
+        return total[:-1] / total[-1].clamp(min=1)
 
     def _shifted(self, x: Tensor, shift: Tensor) -> Tensor:
         """x plus a number per channel; in the wider dtype of both, so that half precision is rounded once."""

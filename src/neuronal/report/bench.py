@@ -10,6 +10,7 @@ from rich.table import Table
 
 from neuronal.bench.implicit import Measured
 from neuronal.bench.layers import Timed
+from neuronal.bench.train import Overhead
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
 
 
@@ -66,6 +67,26 @@ def implicit_table(rows: Sequence[Measured], power: float) -> Table:
         f"memory: peak beyond Conv2d's, in outputs of the layer. Time goes into {kinds}."
     )
     drawn.caption_justify = "left"
+    return drawn
+
+
+def train_table(rows: Sequence[Overhead]) -> Table:
+    """Ratios to the bare loop with their quartiles, beside what was set as the limit."""
+    title = "fit against a bare loop of the same steps, standard cnn"
+    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    drawn.add_column("images, batch", no_wrap=True)
+    for head in ("ms per step", "ratio", "quartiles", "limit"):
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        time = row.time
+        over = round(time.ratio, 2) > row.limit
+        drawn.add_row(
+            str(row.case),
+            f"{1000 * time.seconds / row.case.num_steps:.2f}",
+            f"[red]{time.ratio:.3f}[/]" if over else f"{time.ratio:.3f}",
+            f"{time.ratio_low:.3f}–{time.ratio_high:.3f}",
+            f"{row.limit:.2f}",
+        )
     return drawn
 
 

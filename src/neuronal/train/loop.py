@@ -3,53 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import ceil, isfinite
+from contextlib import closing
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from random import Random
 from statistics import median
 from time import perf_counter
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from neuronal.data.dataset import Split, shuffled_batches
+from neuronal.train.checkpoint import Checkpoints
+from neuronal.train.engine import Engine, accelerator_for
+from neuronal.train.mixup import mixed, mixed_loss, share_at
 from neuronal.train.optim import Plan
+from neuronal.train.progress import Diverged, Epoch, Fit, Losses, Progress, Step
+from neuronal.train.schedule import Plateau
+from neuronal.train.snapshot import Snapshots
+from neuronal.train.validation import validate
+
+__all__ = ["Augment", "Diverged", "Epoch", "Fit", "Probe", "Step", "fit"]
 
 Probe = Callable[[nn.Module, int], Mapping[str, float]]
 """A measurement taken while training: (model, steps done) -> named numbers."""
-
-# Looking at a loss waits for the device, so losses are looked at in groups of this many steps.
-_LOOK_EVERY = 50
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One pass over the training data, as it went: loss and accuracy are running means over its steps."""
-
-    number: int
-    steps: int
-    loss: float
-    accuracy: float
-    lr: float
-    measured: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What a training left behind besides the trained model."""
-
-    epochs: tuple[Epoch, ...]
-    step_seconds: float
-    """Median over the epochs of the mean time of a step."""
-
-
-class Diverged(RuntimeError):
-    """The loss stopped being a finite number; ``step`` counts from 1."""
-
-    def __init__(self, step: int, lr: float, loss: float) -> None:
-        super().__init__(f"the loss became {loss} at step {step} (learning rate {lr:g})")
-        self.step, self.lr, self.loss = step, lr, loss
+Augment = Callable[[Tensor, torch.Generator], Tensor]
+"""Changes a batch of images at random, on their device: (images, generator on that device) -> images."""
 
 
 def fit(
@@ -58,94 +38,128 @@ def fit(
     plan: Plan,
     *,
     seed: int = 0,
+    validation: Split | None = None,
+    augment: Augment | None = None,
     probes: Sequence[Probe] = (),
+    on_step: Callable[[Step], None] | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
+    checkpoints: Checkpoints | Path | str | None = None,
 ) -> Fit:
-    """Trains ``model`` in place on the device Accelerate chooses; cross-entropy, one schedule step per batch.
+    """Trains ``model`` in place on the devices Accelerate chooses; cross-entropy, one schedule step per batch.
 
     Args:
-        model: Images to logits. Afterwards it is on that device, in training mode.
+        model: Images to logits. Afterwards it is on that device, in training mode (and spread over the processes still,
+            if they were launched with FSDP).
         train: All training data; it is moved to the device once.
         plan: Epochs, batches, optimiser, learning rate.
-        seed: Fixes the order of the images, for any model the same.
-        probes: Called after every epoch; their numbers end up in ``Epoch.measured``.
-        on_epoch: Told of every epoch as it ends, for progress displays.
+        seed: Fixes the order of the images and all that is random about them, for any model the same.
+        validation: Data the plan's ``cut_after`` and ``stop_after`` go by; its ``validation_loss`` and
+            ``validation_accuracy`` end up in ``Epoch.measured``.
+        augment: Called with the images of every batch.
+        probes: Called after every epoch, in every process; their numbers end up in ``Epoch.measured``.
+        on_step: Told now and then how it goes, by the first process; see :class:`Step`.
+        on_epoch: Told of every epoch as it ends, by the first process. A training that goes on from a checkpoint tells
+            only of what it does itself.
+        checkpoints: Where and how often the state is kept. A folder that has one already is gone on from.
 
     Raises:
-        Diverged: The loss became NaN or infinite.
+        Diverged: The loss became NaN or infinite; the last checkpoint is of before.
+        ValueError: A plan that does not go with the data or the processes, or checkpoints of another training.
     """
-    accelerator = Accelerator()
-    device, rank, world = accelerator.device, accelerator.process_index, accelerator.num_processes
+    accelerator = accelerator_for(plan)
+    rank, world, device = accelerator.process_index, accelerator.num_processes, accelerator.device
+    _check(plan, validation, world)
+    snapshots = Snapshots(checkpoints, accelerator, model, train, plan, seed)
+    progress = snapshots.progress
+    engine = Engine(accelerator, model, plan, standard=progress.epoch <= plan.standard_epochs)
+    train, validation = train.to(device), validation and validation.to(device)
+    count = len(train) // world * world
+    per_epoch = ceil(count / plan.batch_size)
+    order = torch.Generator().manual_seed(seed)
+    losses, correct = Losses(accelerator), torch.zeros((), dtype=torch.long, device=device)
+    snapshots.restore(engine, order, losses, correct)
+    with closing(engine):
+        while progress.epoch <= plan.epochs and not _is_enough(progress, plan):
+            if engine.standard and progress.epoch > plan.standard_epochs:
+                engine.start_anew()
+                progress.plateau = Plateau()
+            engine.train()
+            order_before, started = order.get_state(), perf_counter() - progress.seconds
+            for index in islice(shuffled_batches(count, plan.batch_size, order), progress.batch, None):
+                lr = _rate(plan, progress, progress.step, per_epoch)
+                loss, right = _gradients(engine, train, index[rank::world].to(device), augment, seed, progress.step)
+                engine.step(lr)
+                correct += right
+                progress.step, progress.batch = progress.step + 1, progress.batch + 1
+                progress.seconds = perf_counter() - started
+                seen = losses.add(loss, progress.step, lr)
+                if seen is not None and on_step and accelerator.is_main_process:
+                    images = min(progress.batch * plan.batch_size, count)
+                    share = correct.item() * world / images
+                    speed = images / progress.seconds
+                    on_step(Step(progress.step, plan.epochs * per_epoch, progress.epoch, seen, share, lr, speed))
+                snapshots.save_when_due(engine, order_before, losses, correct)
+            mean_loss, accuracy = losses.mean(), accelerator.reduce(correct).item() / count
+            progress.step_seconds.append((perf_counter() - started) / per_epoch)
+            lr = _rate(plan, progress, progress.step - 1, per_epoch)
+            measured = {name: value for probe in probes for name, value in probe(engine.bare, progress.step).items()}
+            if validation:
+                valid = validate(engine.bare, validation, plan.batch_size)
+                measured |= {f"validation_{name}": value for name, value in valid.items()}
+                progress.plateau = progress.plateau.after(valid[plan.monitor], plan.monitor, plan.cut_after)
+            progress.epochs.append(Epoch(progress.epoch, progress.step, mean_loss, accuracy, lr, measured))
+            progress.epoch, progress.batch, progress.seconds = progress.epoch + 1, 0, 0.0
+            correct.zero_()
+            if on_epoch and accelerator.is_main_process:
+                on_epoch(progress.epochs[-1])
+        snapshots.save(engine, order.get_state(), losses, correct)
+    return Fit(tuple(progress.epochs), median(progress.step_seconds))
+
+
+def _check(plan: Plan, validation: Split | None, world: int) -> None:
     if plan.batch_size % world:
         raise ValueError(f"batch_size needs to be a multiple of the {world} processes, got {plan.batch_size}.")
-    optimiser = plan.optimiser(model.parameters())
-    model, optimiser = accelerator.prepare(model, optimiser)
-    train = train.to(device)
-    count = len(train) // world * world
-    order = torch.Generator().manual_seed(seed)
-    num_steps = plan.epochs * ceil(count / plan.batch_size)
-    losses = _Losses(accelerator)
-    epochs: list[Epoch] = []
-    seconds: list[float] = []
-    step = 0
-    for number in range(1, plan.epochs + 1):
-        model.train()
-        started, first_step = perf_counter(), step
-        correct = torch.zeros((), dtype=torch.long, device=device)
-        for index in shuffled_batches(count, plan.batch_size, order):
-            lr = plan.lr_at(step, num_steps)
-            for group in optimiser.param_groups:
-                group["lr"] = lr
-            batch = train.rows(index[rank::world].to(device))
-            logits = model(batch.x)
-            loss = F.cross_entropy(logits, batch.y)
-            optimiser.zero_grad()
-            accelerator.backward(loss)
-            optimiser.step()
-            step += 1
-            losses.add(loss, step, lr)
-            correct += (logits.detach().argmax(1) == batch.y).sum()
-        steps = step - first_step
-        mean_loss = losses.mean()
-        seconds.append((perf_counter() - started) / steps)
-        accuracy = accelerator.reduce(correct).item() / count
-        measured = {
-            name: value for probe in probes for name, value in probe(accelerator.unwrap_model(model), step).items()
-        }
-        epochs.append(Epoch(number, step, mean_loss, accuracy, lr, measured))
-        if on_epoch:
-            on_epoch(epochs[-1])
-    accelerator.free_memory()
-    return Fit(tuple(epochs), median(seconds))
+    if plan.needs_validation and not validation:
+        raise ValueError("cut_after and stop_after need validation data to go by, got none.")
 
 
-class _Losses:
-    """The losses of an epoch; looked at, and checked to be finite, only every so many steps."""
+def _gradients(
+    engine: Engine, train: Split, rows: Tensor, augment: Augment | None, seed: int, step: int
+) -> tuple[Tensor, Tensor]:
+    """Forward and backward over one batch, in as many parts as the plan says: the loss, and the number of right answers."""
+    engine.zero_grad()
+    share = share_at(engine.plan.mixup, seed, step)
+    losses, right = [], []
+    parts = rows.tensor_split(min(engine.plan.accumulate, len(rows)))
+    for number, part in enumerate(parts):
+        batch = train.rows(part)
+        x, y = batch.x, batch.y
+        if augment:
+            x = augment(x, _generator(engine, f"augment {seed} {step} {engine.rank} {number}"))
+        with engine.alone(number, len(parts)):
+            logits = engine.network(engine.input(mixed(x, share)))
+            loss = mixed_loss(logits, y, share)
+            if len(parts) > 1:
+                loss = loss * (len(part) / len(rows))
+            engine.backward(loss)
+        losses.append(loss.detach())
+        right.append((logits.detach().argmax(1) == y).sum())
+    return (losses[0], right[0]) if len(parts) == 1 else (torch.stack(losses).sum(), torch.stack(right).sum())
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
-        self._unseen: list[tuple[Tensor, int, float]] = []
-        self._seen: list[float] = []
 
-    def add(self, loss: Tensor, step: int, lr: float) -> None:
-        self._unseen.append((loss.detach(), step, lr))
-        if len(self._unseen) == _LOOK_EVERY:
-            self._look()
+def _generator(engine: Engine, purpose: str) -> torch.Generator:
+    # Made of its purpose, so that there is no state to keep, and no two processes draw the same.
+    return torch.Generator(engine.device).manual_seed(Random(purpose).getrandbits(63))
 
-    def mean(self) -> float:
-        """Mean over the epoch; the next epoch starts empty."""
-        self._look()
-        mean = sum(self._seen) / len(self._seen)
-        self._seen = []
-        return mean
 
-    def _look(self) -> None:
-        if not self._unseen:
-            return
-        losses = torch.stack([loss for loss, _, _ in self._unseen])
-        values: list[float] = self._accelerator.reduce(losses, "mean").tolist()
-        for value, (_, step, lr) in zip(values, self._unseen, strict=True):
-            if not isfinite(value):
-                raise Diverged(step, lr, value)
-        self._unseen = []
-        self._seen += values
+def _rate(plan: Plan, progress: Progress, step: int, per_epoch: int) -> float:
+    """Learning rate of a step; the schedule runs once over the standard epochs and once over the others."""
+    change = plan.standard_epochs * per_epoch
+    first, last = (0, change) if step < change else (change, plan.epochs * per_epoch)
+    return plan.lr_at(step - first, last - first) * plan.cut**progress.plateau.cuts
+
+
+def _is_enough(progress: Progress, plan: Plan) -> bool:
+    """Whether the validation data say that more training does not help."""
+    is_standard = progress.epoch <= plan.standard_epochs + 1
+    return bool(plan.stop_after) and not is_standard and progress.plateau.since_best >= plan.stop_after

@@ -1,16 +1,22 @@
-"""The training plan, and what its names stand for: optimisers and learning-rate schedules."""
+"""The training plan, and what its names stand for: optimisers, and which parameters get which rate and decay."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import cos, isfinite, pi
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from neuronal.names import find
+from neuronal.train.schedule import SCHEDULES, Measure, warmed_up
+
+Groups = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
+PRECISIONS = {"no": "float32", "bf16": "bfloat16 autocast", "fp16": "float16 autocast, with a scaled loss"}
+MEASURES = {"loss": "lower is better", "accuracy": "higher is better"}
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,22 @@ class Plan:
         momentum: For ``sgd``; the others ignore it.
         weight_decay: L2 penalty (decoupled for ``adamw``).
         schedule: One of ``SCHEDULES``.
+        warmup: Share of the steps over which the rate rises in a straight line, before the schedule.
+        decay_weights_only: Spares biases, norms, offsets, scales and couplings the weight decay.
+        scalar_lr: Factor on the rate of biases and single numbers; 0.1 for Fixup.
+        standard_epochs: Of ``epochs``, the first so many train with all couplings at 0; then optimiser and schedule
+            start anew.
+        monitor: What is followed on the validation data: ``"loss"`` or ``"accuracy"``.
+        cut_after: Epochs in a row without getting better that are borne before the rate is multiplied by ``cut``;
+            0 for never.
+        cut: See ``cut_after``.
+        stop_after: Epochs in a row without getting better after which training ends; 0 for never.
+        mixup: Both parameters of the Beta distribution images are mixed by; 0 for no mixing.
+        clip: Largest norm of the gradient; 0 for any.
+        accumulate: Parts a batch is computed in, to fit into memory. The step is the same, but for batch norm.
+        precision: One of ``PRECISIONS``.
+        compile: Whether ``torch.compile`` is used.
+        channels_last: Whether images lie in memory with the channels last.
     """
 
     epochs: int
@@ -34,29 +56,59 @@ class Plan:
     momentum: float = 0.9
     weight_decay: float = 0.0
     schedule: str = "constant"
+    warmup: float = 0.0
+    decay_weights_only: bool = False
+    scalar_lr: float = 1.0
+    standard_epochs: int = 0
+    monitor: Measure = "loss"
+    cut_after: int = 0
+    cut: float = 0.1
+    stop_after: int = 0
+    mixup: float = 0.0
+    clip: float = 0.0
+    accumulate: int = 1
+    precision: str = "no"
+    compile: bool = False
+    channels_last: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
+        for name in ("epochs", "batch_size", "accumulate"):
             if not 1 <= getattr(self, name) < 2**31:
                 raise ValueError(f"{name} needs to be at least 1, and below 2^31, got {getattr(self, name)}.")
-        if not (isfinite(self.lr) and self.lr > 0):
-            raise ValueError(f"lr needs to be a positive number, got {self.lr}.")
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum needs to be in [0, 1), got {self.momentum}.")
-        if not (isfinite(self.weight_decay) and self.weight_decay >= 0):
-            raise ValueError(f"weight_decay needs to be a number that is not negative, got {self.weight_decay}.")
+        for name in ("lr", "scalar_lr", "cut"):
+            if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise ValueError(f"{name} needs to be a positive number, got {getattr(self, name)}.")
+        for name in ("momentum", "warmup"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} needs to be in [0, 1), got {getattr(self, name)}.")
+        for name in ("weight_decay", "mixup", "clip", "cut_after", "stop_after", "standard_epochs"):
+            if not (isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(f"{name} needs to be a number that is not negative, got {getattr(self, name)}.")
+        if self.standard_epochs >= self.epochs:
+            raise ValueError(
+                f"standard_epochs needs to leave some of the {self.epochs} epochs, got {self.standard_epochs}."
+            )
         find(OPTIMISERS, self.optim, "optimiser")
         find(SCHEDULES, self.schedule, "schedule")
+        find(PRECISIONS, self.precision, "precision")
+        find(MEASURES, self.monitor, "measure")
 
-    def optimiser(self, parameters: Iterable[nn.Parameter]) -> Optimizer:
+    @property
+    def needs_validation(self) -> bool:
+        return bool(self.cut_after or self.stop_after)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def optimiser(self, parameters: Groups) -> Optimizer:
         return OPTIMISERS[self.optim](list(parameters), self)
 
     def lr_at(self, step: int, num_steps: int) -> float:
         """Learning rate of step ``step`` of ``num_steps``, counted from 0."""
-        return self.lr * SCHEDULES[self.schedule](step, num_steps)
+        return self.lr * warmed_up(self.schedule, self.warmup, step, num_steps)
 
 
-OPTIMISERS: dict[str, Callable[[list[nn.Parameter], Plan], Optimizer]] = {
+OPTIMISERS: dict[str, Callable[[list[Any], Plan], Optimizer]] = {
     "sgd": lambda p, plan: torch.optim.SGD(p, plan.lr, momentum=plan.momentum, weight_decay=plan.weight_decay),
     "adam": lambda p, plan: torch.optim.Adam(p, plan.lr, weight_decay=plan.weight_decay),
     "adamw": lambda p, plan: torch.optim.AdamW(p, plan.lr, weight_decay=plan.weight_decay),
@@ -64,27 +116,31 @@ OPTIMISERS: dict[str, Callable[[list[nn.Parameter], Plan], Optimizer]] = {
 }
 
 
-def _constant(step: int, num_steps: int) -> float:
-    return 1.0
+def parameter_groups(model: nn.Module, plan: Plan, *, without: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The parameters as the plan treats them, for ``plan.optimiser``; ``lr_factor`` is each group's share of the rate.
+
+    Args:
+        model: Whose parameters.
+        plan: Its ``scalar_lr`` and ``decay_weights_only`` make groups.
+        without: Names of parameters to leave out.
+    """
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if name in without:
+            continue
+        factor = plan.scalar_lr if _is_scalar_or_bias(name, parameter) else 1.0
+        spared = plan.decay_weights_only and not _is_weight(name, parameter)
+        groups.setdefault((factor, 0.0 if spared else plan.weight_decay), []).append(parameter)
+    return [
+        {"params": parameters, "lr_factor": factor, "weight_decay": decay}
+        for (factor, decay), parameters in groups.items()
+    ]
 
 
-def _cosine(step: int, num_steps: int) -> float:
-    return (1 + cos(pi * step / num_steps)) / 2
+def _is_weight(name: str, parameter: nn.Parameter) -> bool:
+    # Everything that belongs to a unit or a channel is a vector at most, but for the lengths in torch's weight norm.
+    return parameter.dim() >= 2 and not name.endswith("parametrizations.weight.original0")
 
 
-def _step(step: int, num_steps: int) -> float:
-    # A fifth of the rate at 30, 60 and 80 per cent: epochs 60, 120 and 160 of 200, as in Wide ResNets.
-    return float(0.2 ** sum(10 * step >= tenths * num_steps for tenths in (3, 6, 8)))
-
-
-def _one_cycle_linear(step: int, num_steps: int) -> float:
-    # Up and down again, the peak in the middle; (step + 1) so that the first step already learns.
-    return 1 - abs(2 * (step + 1) / (num_steps + 1) - 1)
-
-
-SCHEDULES: dict[str, Callable[[int, int], float]] = {
-    "constant": _constant,
-    "cosine": _cosine,
-    "step": _step,
-    "one_cycle_linear": _one_cycle_linear,
-}
+def _is_scalar_or_bias(name: str, parameter: nn.Parameter) -> bool:
+    return parameter.dim() == 0 or name.rpartition(".")[2] in ("bias", "offset", "offsets")

@@ -1,0 +1,136 @@
+"""Files a training can go on from: safetensors with a JSON header and a checksum, whole or not there. Never unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_KEY = "neuronal-training"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where a training keeps its state, how often, and how many of the last states stay.
+
+    Args:
+        folder: Of this training alone; made if need be. With several processes, one that all of them see.
+        every: A number of steps, or a time.
+        keep: How many.
+    """
+
+    folder: Path | str
+    every: int | timedelta = timedelta(minutes=5)
+    keep: int = 3
+
+    def __post_init__(self) -> None:
+        amount = self.every.total_seconds() if isinstance(self.every, timedelta) else self.every
+        if amount <= 0:
+            raise ValueError(f"checkpoints need every to be a number of steps or a time above 0, got {self.every}.")
+        if self.keep < 1:
+            raise ValueError(f"checkpoints need to keep at least 1, got {self.keep}.")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a file holds: tensors by name, and everything else."""
+
+    header: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
+
+
+class NotWhole(ValueError):
+    """A file that is no checkpoint, or not all of one; the message says in what way."""
+
+
+def write(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
+    """Puts the checkpoint into the folder in one move, and removes all but the last ``keep``.
+
+    Raises:
+        OSError: It could not be written; the ones before are as they were.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    path = folder / f"step-{step:09}.safetensors"
+    partial = folder / f".{path.name}.partial"
+    header = json.dumps({"format": _FORMAT, **checkpoint.header})
+    seal = _checksum(header, checkpoint.tensors)
+    try:
+        save_file(dict(checkpoint.tensors), partial, metadata={_KEY: header, "sha256": seal})
+        _to_disk(partial)
+        os.replace(partial, path)
+        _to_disk(folder)
+    except SafetensorError as refused:
+        raise OSError(str(refused)) from refused
+    finally:
+        partial.unlink(missing_ok=True)
+    for old in _files(folder)[:-keep]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def newest(folder: Path) -> Path | None:
+    """The last whole checkpoint. Others on the way to it are renamed, with a warning; leavings of a kill are removed."""
+    for leaving in folder.glob(".step-*.partial"):
+        leaving.unlink(missing_ok=True)
+    for path in reversed(_files(folder)):
+        try:
+            read(path)
+        except NotWhole as damage:
+            aside = path.rename(path.with_suffix(".damaged"))
+            warnings.warn(f"{damage} It is now {aside.name}; the one before is used.", RuntimeWarning, stacklevel=4)
+        else:
+            return path
+    return None
+
+
+def read(path: Path) -> Checkpoint:
+    """What :func:`write` put there; ``NotWhole`` for anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as wrong:
+        raise NotWhole(f"{path} is not a whole checkpoint ({wrong}).") from wrong
+    if _KEY not in metadata:
+        raise NotWhole(f"{path} is not a checkpoint of a training of neuronal's.")
+    if metadata.get("sha256") != _checksum(metadata[_KEY], tensors):
+        raise NotWhole(f"{path} is damaged (its checksum does not fit its contents).")
+    header = json.loads(metadata[_KEY])
+    if header["format"] != _FORMAT:
+        raise ValueError(f"{path} is of format {header['format']}; this version reads {_FORMAT}.")
+    return Checkpoint(header, tensors)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*.safetensors"))
+
+
+def _checksum(header: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _to_disk(path: Path) -> None:
+    """Waits until a file, or the names in a folder, would survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

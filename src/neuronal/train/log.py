@@ -1,0 +1,64 @@
+"""What happened, epoch by epoch, in a file that can be read while the training runs: one line of JSON each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from neuronal.train.progress import Epoch
+
+
+class Log:
+    """A hook for ``fit(on_epoch=...)`` that adds a line per epoch to a file, and can be handed on to another hook.
+
+    A training that goes on from a checkpoint adds its epochs to the same file; :func:`read_log` takes the last of each.
+    """
+
+    def __init__(self, path: Path | str, then: Callable[[Epoch], None] | None = None) -> None:
+        self._path, self._then = Path(path), then
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists():
+            # A kill in the middle of a line leaves a piece of it, which the next line must not be glued to.
+            content = self._path.read_bytes()
+            with self._path.open("r+b") as file:
+                file.truncate(content.rfind(b"\n") + 1)
+
+    def __call__(self, epoch: Epoch) -> None:
+        line = json.dumps(_without_nan(asdict(epoch)), allow_nan=False)
+        # Opened for every line: whatever happens between two epochs, the file is whole.
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        if self._then:
+            self._then(epoch)
+
+
+def read_log(path: Path | str) -> list[Epoch]:
+    """The epochs in a log, in order; a last line that is cut off is left out.
+
+    Raises:
+        ValueError: Another line is damaged; the message has its number.
+    """
+    *lines, _ = Path(path).read_text(encoding="utf-8").split("\n")
+    epochs: dict[int, Epoch] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            epoch = Epoch(**_with_nan(json.loads(line)))
+        except (TypeError, ValueError) as wrong:
+            raise ValueError(f"{path}, line {number}: not an epoch ({wrong}).") from wrong
+        epochs[epoch.number] = epoch
+    return [epochs[number] for number in sorted(epochs)]
+
+
+# JSON has no NaN: a measurement that was not a number is null in the file.
+def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
+    measured = {name: value if isfinite(value) else None for name, value in values["measured"].items()}
+    return {**values, "measured": measured}
+
+
+def _with_nan(values: dict[str, Any]) -> dict[str, Any]:
+    measured = {name: float("nan") if value is None else value for name, value in values["measured"].items()}
+    return {**values, "measured": measured}

@@ -1,0 +1,27 @@
+"""Mixup: every image of a batch blended with another one, and the loss blended alike."""
+
+from __future__ import annotations
+
+from random import Random
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def share_at(alpha: float, seed: int, step: int) -> float:
+    r"""Share of the images themselves, drawn from :math:`\mathrm{Beta}(\alpha, \alpha)`; 1 when ``alpha`` is 0.
+
+    A function of seed and step, so that a resumed training, and every process, draws the same.
+    """
+    return Random(f"mixup {seed} {step}").betavariate(alpha, alpha) if alpha else 1.0
+
+
+# The partner of an image is its neighbour in the batch: batches are in random order already.
+def mixed(x: Tensor, share: float) -> Tensor:
+    return x if share == 1 else share * x + (1 - share) * x.roll(1, 0)
+
+
+def mixed_loss(logits: Tensor, y: Tensor, share: float) -> Tensor:
+    """Cross-entropy, by ``share`` to the labels and by the rest to those of the partners."""
+    loss = F.cross_entropy(logits, y)
+    return loss if share == 1 else share * loss + (1 - share) * F.cross_entropy(logits, y.roll(1))

@@ -1,0 +1,124 @@
+"""What a training tells of itself, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any, Self
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from neuronal.train.schedule import Plateau
+
+# Looking at a loss waits for the device, so losses are looked at in groups of this many steps.
+LOOK_EVERY = 50
+
+
+@dataclass(frozen=True)
+class Step:
+    """A moment of a training, for live displays: every so many steps, and after the last of an epoch."""
+
+    number: int
+    num_steps: int
+    """Of the whole training."""
+    epoch: int
+    loss: float
+    """Mean over the steps since the last moment."""
+    accuracy: float
+    """Of the epoch so far, on the images of this process."""
+    lr: float
+    images_per_second: float
+    """Of the epoch so far, all processes together."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training data, as it went: loss and accuracy are running means over its steps."""
+
+    number: int
+    steps: int
+    loss: float
+    accuracy: float
+    lr: float
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a training left behind besides the trained model."""
+
+    epochs: tuple[Epoch, ...]
+    step_seconds: float
+    """Median over the epochs of the mean time of a step."""
+
+
+class Diverged(RuntimeError):
+    """The loss stopped being a finite number; ``step`` counts from 1."""
+
+    def __init__(self, step: int, lr: float, loss: float) -> None:
+        super().__init__(f"the loss became {loss} at step {step} (learning rate {lr:g})")
+        self.step, self.lr, self.loss = step, lr, loss
+
+
+@dataclass
+class Progress:
+    """Where a training stands: what is done, in numbers that fit into JSON."""
+
+    epoch: int = 1
+    """The one under way, counted from 1."""
+    batch: int = 0
+    """Batches of it that are done."""
+    step: int = 0
+    seconds: float = 0.0
+    """Spent on this epoch so far."""
+    plateau: Plateau = field(default_factory=Plateau)
+    epochs: list[Epoch] = field(default_factory=list)
+    step_seconds: list[float] = field(default_factory=list)
+    """Of every finished epoch."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        given = dict(values)
+        given["plateau"] = Plateau(**given["plateau"])
+        given["epochs"] = [Epoch(**epoch) for epoch in given["epochs"]]
+        return cls(**given)
+
+
+class Losses:
+    """The losses of an epoch; looked at, and checked to be finite, only every so many steps."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._unseen: list[tuple[Tensor, int, float]] = []
+        self.seen: list[float] = []
+
+    def add(self, loss: Tensor, step: int, lr: float) -> float | None:
+        """Takes a loss; when it is time to look, the mean of those not seen before."""
+        self._unseen.append((loss.detach(), step, lr))
+        return self.look() if len(self._unseen) == LOOK_EVERY else None
+
+    def mean(self) -> float:
+        """Mean over the epoch; the next epoch starts empty."""
+        self.look()
+        mean = sum(self.seen) / len(self.seen)
+        self.seen = []
+        return mean
+
+    def look(self) -> float | None:
+        """Mean of the losses not seen before, if there are any; raises ``Diverged`` at the first that is not finite."""
+        if not self._unseen:
+            return None
+        losses = torch.stack([loss for loss, _, _ in self._unseen])
+        values: list[float] = self._accelerator.reduce(losses, "mean").tolist()
+        for value, (_, step, lr) in zip(values, self._unseen, strict=True):
+            if not isfinite(value):
+                raise Diverged(step, lr, value)
+        self._unseen = []
+        self.seen += values
+        return sum(values) / len(values)

@@ -1,0 +1,212 @@
+"""Between a running training and a checkpoint: what is taken, how it is put back, and when."""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zlib
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list, gather_object
+from torch import Tensor, nn
+
+from neuronal.data.dataset import Split
+from neuronal.train.checkpoint import Checkpoint, Checkpoints, newest, read, write
+from neuronal.train.engine import Engine, put, shaped_like
+from neuronal.train.optim import Plan
+from neuronal.train.progress import LOOK_EVERY, Losses, Progress
+
+
+class Snapshots:
+    """The checkpoints of one training; does nothing without a folder.
+
+    ``progress`` is where the training stands: at the start, or where the newest checkpoint left it.
+    """
+
+    def __init__(
+        self,
+        chosen: Checkpoints | Path | str | None,
+        accelerator: Accelerator,
+        model: nn.Module,
+        train: Split,
+        plan: Plan,
+        seed: int,
+    ) -> None:
+        self._chosen = Checkpoints(chosen) if isinstance(chosen, Path | str) else chosen
+        self._accelerator, self._found = accelerator, None
+        self._saved_at, self._saved_step, self._warned = perf_counter(), -1, False
+        self.progress = Progress()
+        if self._chosen is None:
+            return
+        self._folder = Path(self._chosen.folder)
+        self._training = _training(model, train, plan, seed, accelerator.num_processes)
+        if accelerator.is_main_process:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._newest()
+        if path is not None:
+            self._found = read(path)
+            _check_same(self._found.header["training"], self._training, path)
+            self.progress = Progress.from_json(self._found.header["progress"])
+            self._saved_step = self.progress.step
+
+    def _newest(self) -> Path | None:
+        # The first process tidies up while it looks, so the others look afterwards.
+        chosen = [newest(self._folder) if self._accelerator.is_main_process else None]
+        if self._accelerator.num_processes > 1:
+            broadcast_object_list(chosen)
+        return chosen[0]
+
+    def restore(self, engine: Engine, order: torch.Generator, losses: Losses, correct: Tensor) -> None:
+        """Puts back what was found, if anything; random numbers last, as making an engine may use some."""
+        if self._found is None:
+            return
+        found, tensors = self._found, dict(self._found.tensors)
+        put(_under("model.", tensors), engine.bare.state_dict())
+        engine.held = {name: value.to(engine.device) for name, value in _under("held.", tensors).items()}
+        _restore_optimiser(engine, found)
+        if engine.accelerator.scaler is not None:
+            engine.accelerator.scaler.load_state_dict(found.header["scaler"])
+        order.set_state(tensors["order"])
+        losses.seen = tensors["losses"].tolist()
+        if engine.rank == 0:
+            correct.copy_(tensors["correct"])
+        torch.set_rng_state(tensors[f"random.{engine.rank}.cpu"])
+        if engine.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors[f"random.{engine.rank}.cuda"], engine.device)
+        self._found = None
+
+    def save_when_due(self, engine: Engine, order: Tensor, losses: Losses, correct: Tensor) -> None:
+        if self._chosen is not None and self._is_due(self._chosen.every):
+            self.save(engine, order, losses, correct)
+
+    def _is_due(self, every: int | timedelta) -> bool:
+        if isinstance(every, int):
+            return self.progress.step % every == 0
+        due = [perf_counter() - self._saved_at >= every.total_seconds()]
+        if self._accelerator.num_processes > 1:
+            # Clocks differ, and all have to save together: the first one's counts, asked now and then.
+            if self.progress.step % LOOK_EVERY:
+                return False
+            broadcast_object_list(due)
+        return due[0]
+
+    def save(self, engine: Engine, order: Tensor, losses: Losses, correct: Tensor) -> None:
+        """Writes a checkpoint; without space for it the training goes on, with one warning.
+
+        Args:
+            engine: Model and optimiser.
+            order: State, before this epoch, of the generator that orders the images.
+            losses: Looked at first, so that no state after a loss that was not finite is ever kept.
+            correct: Right answers in this epoch so far.
+        """
+        if self._chosen is None:
+            return
+        losses.look()
+        checkpoint = self._taken(engine, order, losses, correct)
+        self._saved_at = perf_counter()
+        if not self._accelerator.is_main_process or not _is_finite(checkpoint):
+            return
+        try:
+            write(self._folder, self.progress.step, checkpoint, keep=self._chosen.keep)
+            self._saved_step = self.progress.step
+        except OSError as refused:
+            if not self._warned:
+                self._warned = True
+                kept = (
+                    f"the last checkpoint is of step {self._saved_step}" if self._saved_step >= 0 else "there is none"
+                )
+                warnings.warn(
+                    f"no checkpoint of step {self.progress.step} in {self._folder} ({refused}); {kept}. "
+                    "Training goes on; said once.",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+
+    def _taken(self, engine: Engine, order: Tensor, losses: Losses, correct: Tensor) -> Checkpoint:
+        tensors = {f"model.{name}": value for name, value in engine.bare.state_dict().items()}
+        tensors |= {f"held.{name}": value for name, value in engine.held.items()}
+        tensors |= {"order": order, "losses": torch.tensor(losses.seen, dtype=torch.float64)}
+        tensors["correct"] = self._accelerator.reduce(correct)
+        for rank, states in enumerate(_random_states(engine)):
+            tensors |= {f"random.{rank}.{name}": state for name, state in states.items()}
+        numbers: dict[str, dict[str, Any]] = {}
+        for index, state in engine.optimiser.state_dict()["state"].items():
+            for key, value in state.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimiser.{index}.{key}"] = value
+                else:
+                    numbers.setdefault(str(index), {})[key] = value
+        scaler = engine.accelerator.scaler
+        header = {
+            "training": self._training,
+            "progress": self.progress.to_json(),
+            "optimiser": numbers,
+            "scaler": None if scaler is None else scaler.state_dict(),
+        }
+        return Checkpoint(header, {name: _whole(value) for name, value in tensors.items()})
+
+
+def _training(model: nn.Module, train: Split, plan: Plan, seed: int, processes: int) -> dict[str, Any]:
+    """What has to be the same for a training to go on, in JSON."""
+    names = {name: f"{list(value.shape)} {value.dtype}" for name, value in model.state_dict().items()}
+    labels = zlib.crc32(train.y.cpu().contiguous().numpy().tobytes())
+    data = {"images": len(train), "shape": list(train.stored.shape[1:]), "labels": labels}
+    whole = {"plan": plan.to_json(), "model": names, "data": data, "seed": {"seed": seed}}
+    same: dict[str, Any] = json.loads(json.dumps({**whole, "processes": {"processes": processes}}))
+    return same
+
+
+def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:
+    for part in own:
+        for key in {**own[part], **found[part]}:
+            there, here = found[part].get(key, "nothing"), own[part].get(key, "nothing")
+            if there != here:
+                what = key if key == part else f"{part} has {key}"
+                raise ValueError(
+                    f"{path} is of another training: its {what} = {there}, this one's = {here}. Choose another folder."
+                )
+
+
+def _restore_optimiser(engine: Engine, found: Checkpoint) -> None:
+    own = engine.optimiser.state_dict()
+    parameters = [p for group in engine.optimiser.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in found.header["optimiser"].items()}
+    for name, value in _under("optimiser.", dict(found.tensors)).items():
+        index, _, key = name.partition(".")
+        like = parameters[int(index)].detach()
+        if value.shape == like.shape and key != "step":
+            # In memory as the parameter lies there.
+            value = torch.empty_like(like, dtype=value.dtype).copy_(shaped_like(like, value))
+        state.setdefault(int(index), {})[key] = value
+    # Rates and decay are in the groups already: they come from the plan.
+    engine.optimiser.load_state_dict({"state": state, "param_groups": own["param_groups"]})
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _random_states(engine: Engine) -> list[dict[str, Tensor]]:
+    """State of torch's generators, process by process."""
+    own = {"cpu": torch.get_rng_state()}
+    if engine.device.type == "cuda":
+        own["cuda"] = torch.cuda.get_rng_state(engine.device)
+    states: list[dict[str, Tensor]] = gather_object([own]) if engine.world > 1 else [own]
+    return states
+
+
+def _whole(value: Tensor) -> Tensor:
+    """A copy in the memory of the CPU, gathered from all processes where each has a part."""
+    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return full.detach().to("cpu", copy=True).contiguous()
+
+
+def _is_finite(checkpoint: Checkpoint) -> bool:
+    # The last step can spoil the weights before any loss shows it.
+    weights = [value for name, value in checkpoint.tensors.items() if name.startswith("model.")]
+    return all(bool(value.isfinite().all()) for value in weights)
