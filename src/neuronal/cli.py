@@ -95,6 +95,60 @@ def compare(
 
 
 @app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A named recipe to start from.")] = "digits",
+    neuron: Annotated[str, typer.Option(help="The neuron (see: neuronal neurons).")] = "standard",
+    set: Annotated[
+        list[str] | None, typer.Option(help="A field and its value, such as lr=0.01; once for each.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes everything random.")] = 0,
+    every: Annotated[int | None, typer.Option(help="Steps between checkpoints; five minutes if left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="Folder of this training.")] = None,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Train one network, with checkpoints, a log and the trained model as a file.
+
+    The same command goes on where it was stopped, also under torchrun or accelerate launch.
+    """
+    with _one_line_errors():
+        from neuronal.convert.checkpoint import save_model
+        from neuronal.experiments.record import write
+        from neuronal.experiments.run import check, trained
+        from neuronal.experiments.storage import make_writable
+        from neuronal.nn.families import family
+        from neuronal.recipes import RECIPES
+        from neuronal.report.terminal import Live
+        from neuronal.train.checkpoint import Checkpoints
+        from neuronal.train.engine import is_first_process
+        from neuronal.train.log import Log
+
+        base = replace(find(RECIPES, recipe, "recipe"), family=family(neuron).name)
+        (chosen,) = _grid(base, [*(set or []), f"seeds={seed}"], name or f"{base.name}-{neuron}").variants()
+        folder = out / chosen.name
+        check(chosen)
+        make_writable(folder)
+        place = folder / "checkpoints"
+        kept = Checkpoints(place, **({} if every is None else {"every": every}))
+    with _one_line_errors(), Live(Console(stderr=True), chosen) as live:
+        record, model = trained(
+            chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch), on_step=live.step, checkpoints=kept
+        )
+        if is_first_process():
+            write(record, folder)
+            save_model(model, folder / "model.safetensors")
+    if record.failure:
+        _fail(f"{record.failure.reason}; the last good state is kept in {place}.", 1)
+    if is_first_process():
+        answer = {"metrics": dict(record.metrics), "model": str(folder / "model.safetensors")}
+        print(
+            json.dumps(answer, indent=1)
+            if as_json
+            else f"{100 * record.metrics['accuracy']:.1f}% right; {answer['model']}"
+        )
+
+
+@app.command()
 def sweep(
     recipe: Annotated[str, typer.Argument(help="A named recipe to start from.")],
     grid: Annotated[
@@ -160,11 +214,22 @@ def _grid(base: Any, words: Sequence[str], name: str | None) -> Any:
             continue
         kind = str(kinds.get(field, "str"))
         try:
-            values = tuple({"float": float, "int": int}.get(kind, str)(one) for one in text.split(","))
-        except ValueError as odd:
-            raise ValueError(f"--grid {field} needs numbers, got {text!r}.") from odd
+            values: tuple[Any, ...]
+            if kind.startswith("tuple"):
+                # A list of numbers is one value.
+                values = (tuple(json.loads(f"[{text}]")),)
+            else:
+                read: dict[str, Callable[[str], Any]] = {"float": float, "int": int, "bool": _truth}
+                values = tuple(read.get(kind, str)(one) for one in text.split(","))
+        except (ValueError, KeyError) as odd:
+            needed = "true or false" if kind == "bool" else "numbers"
+            raise ValueError(f"--grid {field} needs {needed}, got {text!r}.") from odd
         axes.append((field, tuple(family(one).name for one in values) if field == "family" else values))
     return Grid(replace(base, name=name or f"{base.name}-grid"), tuple(axes))
+
+
+def _truth(word: str) -> bool:
+    return {"true": True, "false": False}[word.lower()]
 
 
 @app.command()

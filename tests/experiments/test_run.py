@@ -118,3 +118,29 @@ def test_networks_of_one_seed_are_equal(quick):
     data = load("digits")
     first, second = (network(quick, data, 3).state_dict() for _ in range(2))
     assert all((first[key] == second[key]).all() for key in first)
+
+
+def test_less_data_and_wrong_labels_are_those_of_training_only(quick):
+    data = load("digits")
+    recipe = replace(quick, holdout=0.2, fraction=0.5, wrong_labels=0.3)
+    train, held = training_data(recipe, data, 0)
+    clean, same = training_data(replace(recipe, wrong_labels=0.0), data, 0)
+    assert torch.equal(held.y, same.y)
+    assert torch.equal(train.stored, clean.stored)
+    assert (train.y != clean.y).sum() == round(0.3 * len(train))
+    whole, _ = data.train.held_out(0.2, 0)
+    assert len(train) == pytest.approx(0.5 * len(whole), abs=10)
+
+
+def test_changes_of_the_images_and_scaling_reach_the_training(quick):
+    plain = run(quick, 0)
+    for change in ({"crop": 1}, {"flip": True}, {"cutout": 3}, {"contrast": (0.5, 1.5)}, {"scaling": "standardise"}):
+        changed = run(replace(quick, **change), 0)
+        assert changed.epochs[-1]["loss"] != plain.epochs[-1]["loss"]
+        assert changed.recipe.fingerprint() != quick.fingerprint()
+    assert run(replace(quick, flip=True), 0).epochs == run(replace(quick, flip=True), 0).epochs
+
+
+def test_the_norm_reaches_the_network(quick):
+    with_norm = run(replace(quick, norm="batch"), 0)
+    assert with_norm.metrics["parameters"] > run(quick, 0).metrics["parameters"]

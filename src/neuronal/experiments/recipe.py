@@ -43,7 +43,15 @@ class Recipe:
     family: str = "standard"
     model: str = "cnn"
     widths: tuple[int, ...] = ()
+    norm: str = ""
     data: str = "digits"
+    scaling: str = "unit"
+    fraction: float = 1.0
+    wrong_labels: float = 0.0
+    crop: int = 0
+    flip: bool = False
+    cutout: int = 0
+    contrast: tuple[float, ...] = ()
     holdout: float = 0.1
     epochs: int = 30
     batch_size: int = 64

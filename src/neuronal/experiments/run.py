@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
+from neuronal.data.training_set import fraction, with_wrong_labels
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Failure, Record
@@ -23,7 +25,8 @@ from neuronal.probes.contrast import contrast
 from neuronal.probes.dead_units import dead_units
 from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
-from neuronal.train.loop import Diverged, Epoch, fit
+from neuronal.train.checkpoint import Checkpoints
+from neuronal.train.loop import Diverged, Epoch, Step, fit
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 
@@ -42,7 +45,11 @@ def check(recipe: Recipe) -> None:
     _probes(recipe)
     if plan(recipe).needs_validation and not recipe.holdout:
         raise ValueError("cut_after and stop_after go by held-out images, got holdout 0.")
-    data = load(recipe.data)
+    data = load(recipe.data).scaled(recipe.scaling)
+    augment(recipe)
+    if not 0 < recipe.fraction <= 1 or not 0 <= recipe.wrong_labels <= 1:
+        got = f"{recipe.fraction:g} and {recipe.wrong_labels:g}"
+        raise ValueError(f"fraction needs to be in (0, 1] and wrong_labels in [0, 1], got {got}.")
     if not len(data.train.held_out(recipe.holdout, 0)[0]):
         raise ValueError(f"holdout {recipe.holdout:g} of {len(data.train):,} training images leaves none to train on.")
     # On the meta device a network costs no memory, whatever its size.
@@ -64,7 +71,8 @@ def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
         raise ValueError(f"{data.name} is for regression; only classification can be trained so far.")
     if len(data.shape) == 1 and recipe.model not in TABLE_MODELS:
         raise ValueError(f"{recipe.model} reads images, {data.name} is a table. Use {' or '.join(TABLE_MODELS)}.")
-    options: dict[str, Any] = {"widths": recipe.widths} if recipe.widths else {}
+    given = {"widths": recipe.widths, "norm": recipe.norm}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value}
     shape = {"num_classes": data.num_outputs, "in_chans": data.in_chans, "img_size": data.img_size}
     with seeded(seed):
         return create_model(recipe.model, recipe.family, **shape, **options)
@@ -72,10 +80,44 @@ def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
 
 def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> Record:
     """Trains and measures one cell. A loss that stops being finite gives a record that says so."""
-    data, chosen = load(recipe.data), _probes(recipe)
-    started = perf_counter()
+    return trained(recipe, seed, on_epoch=on_epoch)[0]
+
+
+def training_data(recipe: Recipe, data: Dataset, seed: int) -> tuple[Split, Split]:
+    """What a cell is trained on, and what is held out: with all labels right, whatever becomes of the others."""
     train, held = data.train.held_out(recipe.holdout, seed)
-    model, how = network(recipe, data, seed), plan(recipe)
+    train = fraction(train, recipe.fraction, seed)
+    if recipe.wrong_labels:
+        train = with_wrong_labels(train, recipe.wrong_labels, len(data.classes), seed)
+    return train, held
+
+
+def augment(recipe: Recipe) -> Augment:
+    """The random changes a recipe asks for; mixup is the plan's."""
+    return Augment(crop=recipe.crop, flip=recipe.flip, cutout=recipe.cutout, contrast=recipe.contrast)
+
+
+def trained(
+    recipe: Recipe,
+    seed: int,
+    *,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    on_step: Callable[[Step], None] | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> tuple[Record, nn.Module]:
+    """Trains and measures one cell: its record, and the network.
+
+    Args:
+        recipe: What to train.
+        seed: Fixes everything random.
+        on_epoch: Told of every epoch as it ends.
+        on_step: Told now and then how it goes.
+        checkpoints: Where the state is kept; a folder that has one is gone on from.
+    """
+    data, chosen = load(recipe.data).scaled(recipe.scaling), _probes(recipe)
+    started = perf_counter()
+    train, held = training_data(recipe, data, seed)
+    model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
     epochs: list[Epoch] = []
 
     def keep(epoch: Epoch) -> None:
@@ -98,10 +140,14 @@ def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None =
                 how,
                 seed=seed,
                 validation=held if how.needs_validation else None,
+                augment=changes.apply if changes != Augment() else None,
                 probes=[follow] if len(held) else [],
+                on_step=on_step,
                 on_epoch=keep,
+                checkpoints=checkpoints,
             )
-            step_seconds = fitted.step_seconds
+            # All of them, also those before a checkpoint this went on from.
+            epochs, step_seconds = list(fitted.epochs), fitted.step_seconds
             metrics = _metrics(model, data)
             if not isfinite(metrics["loss"]):
                 # The last step itself can be the one that goes wrong: no training loss comes after it.
@@ -110,7 +156,7 @@ def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None =
         except Diverged as diverged:
             metrics = {}
             failure = Failure(diverged.step, diverged.lr, str(diverged))
-    return Record(
+    record = Record(
         recipe=recipe,
         seed=seed,
         metrics=metrics,
@@ -122,6 +168,7 @@ def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None =
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=environment(),
     )
+    return record, model
 
 
 def _metrics(model: nn.Module, data: Dataset) -> dict[str, float]:

@@ -14,11 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from neuronal.experiments.compare import Comparison, Estimate
+from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Cell, Watch
 from neuronal.experiments.tune import Choice, Point
 from neuronal.report.words import percent
-from neuronal.train.loop import Epoch
+from neuronal.train.progress import Epoch, Step
 from neuronal.train.timing import StepTime
 
 
@@ -75,6 +76,42 @@ class Bars(Watch):
     def set_aside(self, file: Path, reason: str) -> None:
         text = f"  damaged record, that cell counts as not trained: {reason}; the file is kept as {file}"
         self._console.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
+
+
+class Live:
+    """One bar over the steps of a training: loss, accuracy, images per second, time left; and a line per epoch."""
+
+    def __init__(self, console: Console, recipe: Recipe) -> None:
+        self._console, self._epochs = console, recipe.epochs
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._steps = self._progress.add_task("steps", total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def step(self, step: Step) -> None:
+        text = f"loss {step.loss:.3f}, {100 * step.accuracy:.1f}%, {step.images_per_second:,.0f} images/s"
+        self._progress.update(self._steps, total=step.num_steps, completed=step.number, description=text)
+
+    def epoch(self, epoch: Epoch) -> None:
+        held = epoch.measured.get("holdout_accuracy")
+        text = f"  epoch {epoch.number} of {self._epochs}: loss {epoch.loss:.4f}, {100 * epoch.accuracy:.1f}% right"
+        self._console.print(text + (f", held out {100 * held:.1f}%" if held is not None else ""), highlight=False)
 
 
 def table(comparison: Comparison, costs: Mapping[str, StepTime], title: str) -> Table:

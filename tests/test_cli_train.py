@@ -1,0 +1,84 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import neuronal
+from neuronal import cli
+from neuronal.train.log import read_log
+
+WORDS = ["train", "digits", "--set", "model=fcn", "--set", "widths=16", "--set", "epochs=3", "--neuron", "zero_bias"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_train_leaves_a_model_a_record_and_a_log(capsys):
+    assert cli.main([*WORDS, "--json"]) == 0
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert "epoch 3 of 3: loss" in err
+    model = neuronal.load_model(answer["model"])
+    data = neuronal.data.load("digits")
+    right = (model(data.test.x).argmax(1) == data.test.y).float().mean().item()
+    assert right == pytest.approx(answer["metrics"]["accuracy"])
+    folder = Path("runs/digits-zero_bias")
+    assert [epoch.number for epoch in read_log(folder / "log.jsonl")] == [1, 2, 3]
+    (record,) = folder.glob("zero_bias-seed0-*.json")
+    assert json.loads(record.read_text())
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(capsys):
+    words = [*WORDS[:-2], "--set", "epochs=40", "--every", "3"]
+    running = subprocess.Popen([sys.executable, "-m", "neuronal", *words], stderr=subprocess.PIPE, text=True)
+    place = Path("runs/digits-standard/checkpoints")
+    deadline = time.monotonic() + 90
+    while len(list(place.glob("step-*"))) < 3:
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGKILL)
+    running.communicate()
+    assert not Path("runs/digits-standard/model.safetensors").exists()
+    assert cli.main(words) == 0
+    assert cli.main([*words, "--name", "whole"]) == 0
+    one, other = (neuronal.load_model(f"runs/{name}/model.safetensors").state_dict() for name in ("digits-standard", "whole"))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    numbers = [[epoch.number for epoch in read_log(f"runs/{name}/log.jsonl")] for name in ("digits-standard", "whole")]
+    assert numbers == [list(range(1, 41))] * 2
+
+
+def test_a_diverging_training_says_where_and_keeps_the_last_good_state(capsys):
+    words = [*WORDS[:-2], "--set", "optim=sgd", "--set", "lr=1e30", "--set", "momentum=0", "--every", "1"]
+    assert cli.main(words) == 1
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "the loss became" in said
+    assert "the last good state is kept in runs/digits-standard/checkpoints" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["nothing"], "Unknown recipe 'nothing'."),
+        (["--set", "speed=1"], "Unknown axis of a grid 'speed'."),
+        (["--set", "flip=maybe"], "--grid flip needs true or false, got 'maybe'."),
+        (["--set", "fraction=2"], "fraction needs to be in (0, 1]"),
+        (["--set", "scaling=wild"], "Unknown scaling 'wild'."),
+        (["--neuron", "nothing"], "Unknown neuron 'nothing'."),
+        (["--set", "norm=batch", "--neuron", "zero_bias"], "the class would depend on contrast"),
+        (["--every", "0"], "checkpoints need every to be"),
+    ],
+)
+def test_train_refuses_in_one_line(words, line, capsys):
+    assert cli.main(["train", *words]) != 0
+    said = capsys.readouterr().err.strip()
+    assert line in said
+    assert "\n" not in said
