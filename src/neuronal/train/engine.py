@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
@@ -58,7 +58,7 @@ class Engine:
         self._put_back = _synchronise(model, self.world, self.device)
         self.held = _hold_couplings(model) if standard else {}
         if self._shards_itself:
-            fully_shard(model, mesh=init_device_mesh("cpu", (self.world,)))
+            _shard(model, self.world)
         optimiser = plan.optimiser(parameter_groups(model, plan, without=self.held))
         if self._shards_itself:
             self._prepared, self.optimiser = model, accelerator.prepare(optimiser)
@@ -131,6 +131,13 @@ def _asks_for_cpu_shards(accelerator: Accelerator) -> bool:
     """Whether FSDP was asked for where Accelerate leaves it out: among processes on CPUs."""
     asked = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
     return asked and accelerator.distributed_type == "MULTI_CPU"
+
+
+def _shard(model: nn.Module, world: int) -> None:
+    """Spreads the first process's model over all of them, in place."""
+    for value in model.state_dict().values():
+        distributed.broadcast(value, src=0)
+    fully_shard(model, mesh=init_device_mesh("cpu", (world,)))
 
 
 @torch.no_grad()
