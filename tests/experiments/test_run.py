@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.run import check, network, run
+from neuronal.experiments.run import check, network, run, training_data
 
 TIMES = ("seconds", "step_seconds", "finished")
 
