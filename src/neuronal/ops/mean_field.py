@@ -35,7 +35,7 @@ TANH_BOUND, ANY_BOUND = 1.0, 0.5
 # A solve in float32 cannot promise more than this; below it the work is done in float64.
 _FLOAT32_FLOOR = 5e-5
 # Rows are taken in groups of about this many units, so that what a step needs stays in the cache.
-_CHUNK = 1 << 18
+_CHUNK = 280_000
 _PAIRS = 1 << 20
 # Up to so many units in all, calls cost more than memory.
 _SMALL = 1 << 16
