@@ -85,6 +85,7 @@ def test_workers_killed_at_random_change_nothing(grid, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_two_hundred_cells_with_workers_killed_at_random(quick, tmp_path):
     grid = Grid(replace(quick, seeds=tuple(range(50)), epochs=1, probes=()), (("lr", (1e-4, 1e-3, 1e-2, 1e-1)),))
     assert len(grid.cells()) == 200
