@@ -358,7 +358,7 @@ def test_sweep_trains_a_grid_and_chooses(capsys, monkeypatch, tmp_path):
     ("words", "line"),
     [
         (["nothing", "--grid", "lr=1"], "Unknown recipe 'nothing'."),
-        (["digits", "--grid", "lr"], "--grid needs field=value,value, got 'lr'."),
+        (["digits", "--grid", "lr"], "--grid needs field=value, got 'lr'."),
         (["digits", "--grid", "lr=fast"], "--grid lr needs numbers, got 'fast'."),
         (["digits", "--grid", "speed=1"], "Unknown axis of a grid 'speed'."),
         (["digits", "--grid", "neuron=nothing"], "Unknown neuron 'nothing'."),

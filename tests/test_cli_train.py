@@ -71,7 +71,7 @@ def test_a_diverging_training_says_where_and_keeps_the_last_good_state(capsys):
     [
         (["nothing"], "Unknown recipe 'nothing'."),
         (["--set", "speed=1"], "Unknown axis of a grid 'speed'."),
-        (["--set", "flip=maybe"], "--grid flip needs true or false, got 'maybe'."),
+        (["--set", "flip=maybe"], "--set flip needs true or false, got 'maybe'."),
         (["--set", "fraction=2"], "fraction needs to be in (0, 1]"),
         (["--set", "scaling=wild"], "Unknown scaling 'wild'."),
         (["--neuron", "nothing"], "Unknown neuron 'nothing'."),

@@ -124,7 +124,7 @@ def train(
         from neuronal.train.log import Log
 
         base = replace(find(RECIPES, recipe, "recipe"), family=family(neuron).name)
-        (chosen,) = _grid(base, [*(set or []), f"seeds={seed}"], name or f"{base.name}-{neuron}").variants()
+        (chosen,) = _grid(base, [*(set or []), f"seeds={seed}"], name or f"{base.name}-{neuron}", "set").variants()
         folder = out / chosen.name
         check(chosen)
         make_writable(folder)
@@ -197,7 +197,7 @@ def sweep(
         Console().print(choice_table(choices, choose))
 
 
-def _grid(base: Any, words: Sequence[str], name: str | None) -> Any:
+def _grid(base: Any, words: Sequence[str], name: str | None, option: str = "grid") -> Any:
     """The grid that ``field=value,value`` words span over a recipe; ``seeds`` are the recipe's own."""
     from neuronal.experiments.cells import Grid
     from neuronal.nn.families import family
@@ -208,9 +208,9 @@ def _grid(base: Any, words: Sequence[str], name: str | None) -> Any:
         field, equals, text = word.partition("=")
         field = {"seed": "seeds", "neuron": "family", "neurons": "family"}.get(field, field)
         if not equals or not text:
-            raise ValueError(f"--grid needs field=value,value, got {word!r}.")
+            raise ValueError(f"--{option} needs field=value, got {word!r}.")
         if field == "seeds":
-            base = replace(base, seeds=_whole_numbers("grid", text))
+            base = replace(base, seeds=_whole_numbers(option, text))
             continue
         kind = str(kinds.get(field, "str"))
         try:
@@ -223,7 +223,7 @@ def _grid(base: Any, words: Sequence[str], name: str | None) -> Any:
                 values = tuple(read.get(kind, str)(one) for one in text.split(","))
         except (ValueError, KeyError) as odd:
             needed = "true or false" if kind == "bool" else "numbers"
-            raise ValueError(f"--grid {field} needs {needed}, got {text!r}.") from odd
+            raise ValueError(f"--{option} {field} needs {needed}, got {text!r}.") from odd
         axes.append((field, tuple(family(one).name for one in values) if field == "family" else values))
     return Grid(replace(base, name=name or f"{base.name}-grid"), tuple(axes))
 

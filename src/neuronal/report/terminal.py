@@ -23,23 +23,27 @@ from neuronal.train.progress import Epoch, Step
 from neuronal.train.timing import StepTime
 
 
+def _bars(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        # Without a terminal the bars would only repeat themselves in a log; the lines remain.
+        disable=not console.is_terminal,
+    )
+
+
 class Bars(Watch):
     """Two bars, cells and epochs, with the time left; and one line per finished cell that stays on the screen."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self.num_ended = 0
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            # Without a terminal the bars would only repeat themselves in a log; the lines remain.
-            disable=not console.is_terminal,
-        )
+        self._progress = _bars(console)
         self._cells = self._progress.add_task("cells", total=None)
         self._epochs = self._progress.add_task("epochs", total=None, visible=False)
 
@@ -83,16 +87,7 @@ class Live:
 
     def __init__(self, console: Console, recipe: Recipe) -> None:
         self._console, self._epochs = console, recipe.epochs
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self._progress = _bars(console)
         self._steps = self._progress.add_task("steps", total=None)
 
     def __enter__(self) -> Self:
