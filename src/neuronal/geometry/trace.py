@@ -55,3 +55,22 @@ def watching(model: nn.Module, kinds: tuple[type[nn.Module], ...], look: Look) -
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def places(model: nn.Module) -> Iterator[list[str]]:
+    """Inside: the list holds the paths of the modules that are running, the innermost last; the model's own is ''."""
+    running: list[str] = []
+
+    def leave(*_: object) -> None:
+        running.pop()
+
+    handles = []
+    for path, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(lambda *_, path=path: running.append(path)))
+        handles.append(module.register_forward_hook(leave, always_call=True))
+    try:
+        yield running
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -129,8 +129,8 @@ class Balance(nn.Module):
     def close(self, z: Tensor, *, dim: int = 1) -> Tensor:
         """Puts minus the weighted sum of the channels of ``z`` behind them, and adds the biases."""
         spread = [1] * (z.dim() - 1 - dim)
-        closing = torch.tensordot(self.multipliers.to(z.dtype), z, ([0], [dim])).neg().unsqueeze(dim)
-        closed = torch.cat([z, closing.to(z.dtype)], dim)
+        closing = -(z * self.multipliers.to(z.dtype).view(-1, *spread)).sum(dim, keepdim=True)
+        closed = torch.cat([z, closing], dim)
         bias = self.bias
         return closed if bias is None else closed + bias.to(z.dtype).view(-1, *spread)
 

@@ -1,0 +1,278 @@
+"""A piecewise-linear network as a list of steps: affine maps, sums, kinks and maxima, and nothing else.
+
+Every analysis (patterns, segments, bounds, degrees) walks this list with its own rule for each kind of step.
+Values have a batch dimension in front; steps never mix the rows of a batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+CONVOLUTIONS = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
+Moved = TypeVar("Moved")
+
+
+class Affine(ABC):
+    """y = W x + b, applied to every row of a batch.
+
+    ``terms`` is the largest number of roundings one output can suffer on its way, in any order of summation:
+    products, additions and the bias. 0 means that the step copies and is exact in every precision.
+    """
+
+    terms: int
+
+    @abstractmethod
+    def linear(self, x: Tensor) -> Tensor:
+        """W x."""
+
+    @abstractmethod
+    def absolute(self, x: Tensor) -> Tensor:
+        """abs(W) x, which turns a radius around x into one around W x."""
+
+    def bias(self) -> Tensor | None:
+        """b, in a shape that broadcasts over a batch of outputs; None when it is zero."""
+        return None
+
+    def bias_size(self) -> Tensor | None:
+        """What rounding of the bias is measured by: abs(b), or more where b is itself a difference."""
+        b = self.bias()
+        return None if b is None else b.abs()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        b = self.bias()
+        return self.linear(x) if b is None else self.linear(x) + b
+
+    def map_tensors(self, move: Callable[[Tensor], Tensor]) -> Affine:
+        """The same step with every constant moved (to another precision or device)."""
+        return replace(self, **_moved(self, move))  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Affine):
+    """A matrix on the last dimension: ``weight`` is (outputs, inputs)."""
+
+    weight: Tensor
+    shift: Tensor | None = None
+
+    @property
+    def terms(self) -> int:  # type: ignore[override]
+        return self.weight.shape[1] + 1
+
+    def linear(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight)
+
+    def absolute(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight.abs())
+
+    def bias(self) -> Tensor | None:
+        return self.shift
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution(Affine):
+    """A convolution with zero padding in 1, 2 or 3 dimensions."""
+
+    weight: Tensor
+    shift: Tensor | None
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def terms(self) -> int:  # type: ignore[override]
+        return self.weight[0].numel() + 1
+
+    def _convolve(self, x: Tensor, weight: Tensor, shift: Tensor | None) -> Tensor:
+        convolution = CONVOLUTIONS[weight.dim()]
+        return convolution(x, weight, shift, self.stride, self.padding, self.dilation, self.groups)
+
+    def linear(self, x: Tensor) -> Tensor:
+        return self._convolve(x, self.weight, None)
+
+    def absolute(self, x: Tensor) -> Tensor:
+        return self._convolve(x, self.weight.abs(), None)
+
+    def bias(self) -> Tensor | None:
+        return None if self.shift is None else self.shift.view(-1, *[1] * (self.weight.dim() - 2))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._convolve(x, self.weight, self.shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale(Affine):
+    """y = scale * x + shift, elementwise; both broadcast over a batch. Batch norm in evaluation is one of these.
+
+    ``size`` bounds the parts ``shift`` was put together from, where these are larger than the shift itself.
+    """
+
+    scale: Tensor
+    shift: Tensor | None = None
+    size: Tensor | None = None
+    terms: int = 2
+
+    def linear(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+    def absolute(self, x: Tensor) -> Tensor:
+        return x * self.scale.abs()
+
+    def bias(self) -> Tensor | None:
+        return self.shift
+
+    def bias_size(self) -> Tensor | None:
+        return super().bias_size() if self.size is None else self.size
+
+
+@dataclass(frozen=True, eq=False)
+class Average(Affine):
+    """Means and sums over windows or dimensions: linear, with no negative weight."""
+
+    apply: Callable[[Tensor], Tensor]
+    terms: int
+
+    def linear(self, x: Tensor) -> Tensor:
+        return self.apply(x)
+
+    def absolute(self, x: Tensor) -> Tensor:
+        return self.apply(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Copy(Affine):
+    """Every output is one of the inputs, or zero: reshapes, slices, permutations, padding."""
+
+    apply: Callable[[Tensor], Tensor]
+    terms: int = 0
+
+    def linear(self, x: Tensor) -> Tensor:
+        return self.apply(x)
+
+    def absolute(self, x: Tensor) -> Tensor:
+        return self.apply(x)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """a + factor * b of two values, which may broadcast: residual connections."""
+
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Concat:
+    """Values joined along ``dim``, which is never the batch."""
+
+    dim: int
+
+
+@dataclass(frozen=True, eq=False)
+class Kink:
+    """x where x > 0, slope * x elsewhere: ReLU (slope 0), LeakyReLU, PReLU, abs (slope -1).
+
+    ``slope`` broadcasts over a batch.
+    """
+
+    slope: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.where(x > 0, x, x * self.slope)
+
+    @property
+    def is_relu(self) -> bool:
+        return not self.slope.any()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the step rounds in no precision: slopes 0, 1 and -1."""
+        return bool(((self.slope == 0) | (self.slope.abs() == 1)).all())
+
+    def map_tensors(self, move: Callable[[Tensor], Tensor]) -> Kink:
+        return Kink(move(self.slope))
+
+
+@dataclass(frozen=True)
+class Maximum:
+    """The larger of two values, elementwise. Pooling is a tournament of these."""
+
+
+Op = Affine | Sum | Concat | Kink | Maximum
+
+
+@dataclass(frozen=True)
+class Step:
+    """``output`` = op(``inputs``), values being numbered; ``path`` is the module it comes from.
+
+    ``frees`` are the values no later step reads. ``shape`` is that of the output without the batch.
+    """
+
+    op: Op
+    inputs: tuple[int, ...]
+    output: int
+    path: str
+    shape: tuple[int, ...]
+    frees: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """The network, step by step. Value 0 is the input, of ``shape`` without the batch; ``output`` is the result's."""
+
+    steps: tuple[Step, ...]
+    output: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The network's own answer, computed step by step. Costs what a forward pass of the network costs."""
+        live = {0: x}
+        for step in self.steps:
+            live[step.output] = evaluate(step.op, *(live[i] for i in step.inputs))
+            for i in step.frees:
+                del live[i]
+        return live[self.output]
+
+    def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Program:
+        """The same program with its constants in another precision or place."""
+
+        def move(t: Tensor) -> Tensor:
+            return t.to(device=device or t.device, dtype=(dtype or t.dtype) if t.is_floating_point() else t.dtype)
+
+        steps = tuple(
+            replace(step, op=step.op.map_tensors(move)) if isinstance(step.op, Affine | Kink) else step
+            for step in self.steps
+        )
+        return replace(
+            self, steps=steps, dtype=dtype or self.dtype, device=torch.device(device) if device else self.device
+        )
+
+    def kinks(self) -> Iterator[Step]:
+        """The steps that bend: kinks and maxima, in order."""
+        return (step for step in self.steps if isinstance(step.op, Kink | Maximum))
+
+
+def evaluate(op: Op, *values: Tensor) -> Tensor:
+    """One step on plain tensors."""
+    if isinstance(op, Sum):
+        return torch.add(values[0], values[1], alpha=op.factor)
+    if isinstance(op, Concat):
+        return torch.cat(values, dim=op.dim)
+    if isinstance(op, Maximum):
+        return torch.maximum(*values)
+    return op(values[0])
+
+
+def _moved(step: Affine, move: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    return {name: move(value) for name, value in vars(step).items() if isinstance(value, Tensor)}
