@@ -17,6 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "convert": {"models", "nn", *CORE},
     "data": CORE,
     "geometry": {"nn", "ops", *CORE},
+    "certify": {"geometry", "nn", "ops", *CORE},
     "probes": {"geometry", "nn", "data", *CORE},
     "train": {"data", *CORE},
     "recipes": {"experiments.recipe"},

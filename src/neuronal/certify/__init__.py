@@ -1,0 +1,1 @@
+"""Statements about a network, each with the evidence for it."""
