@@ -9,10 +9,12 @@ import torch
 from neuronal import cli
 from neuronal.convert import convert
 from neuronal.models.registry import create_model
+from neuronal.nn import GeometricConv2d
 from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
 from tests.nn.test_every_layer import EVERY, NEURONS, SHAPES, make
+from tests.ops.kernels import sphere_cases
 
 pytestmark = [
     pytest.mark.gpu,
@@ -91,3 +93,33 @@ def test_compare_trains_on_the_device(tmp_path, monkeypatch, capsys):
     assert [row["family"] for row in answer["comparison"]["rows"]] == list(FAMILIES)
     assert all(row["estimates"]["accuracy"]["mean"] > 0.5 for row in answer["comparison"]["rows"])
     assert answer["costs"]["environment"]["gpu"] != "none"
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [*sphere_cases.SHAPES, (64, 64, 3, 3), (7, 512, 3, 3), (3, 25088)])
+def test_fused_weights_of_geometric_layers(shape, dtype, channels_last):
+    if channels_last and len(shape) != 4:
+        pytest.skip("channels_last is about images")
+    sphere_cases.compare(shape, device="cuda", dtype=dtype, channels_last=channels_last)
+
+
+def test_a_geometric_layer_on_the_gpu_can_be_differentiated_twice():
+    layer = GeometricConv2d(3, 4, 3).cuda()
+    x = torch.randn(2, 3, 5, 5, device="cuda")
+    (first,) = torch.autograd.grad(layer(x).square().sum(), layer.delta, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), layer.delta)
+    plain = copy.deepcopy(layer).cpu().double()
+    (first,) = torch.autograd.grad(plain(x.cpu().double()).square().sum(), plain.delta, create_graph=True)
+    (want,) = torch.autograd.grad(first.square().sum(), plain.delta)
+    torch.testing.assert_close(second.cpu().double(), want, rtol=1e-3, atol=1e-3 * want.abs().max().item())
+
+
+@pytest.mark.parametrize("neuron", ["standard", "zero_bias", "geometric", "farkas"])
+def test_a_compiled_step_has_no_graph_break(neuron):
+    model = create_model("resnet18", neuron, num_classes=3, in_chans=3, img_size=32, width=8).cuda()
+    x = torch.randn(2, 3, 32, 32, device="cuda")
+    compiled = torch.compile(model, fullgraph=True)
+    with torch.autocast("cuda", torch.bfloat16):
+        compiled(x).float().square().sum().backward()
+    assert all(p.grad is not None for p in model.parameters())

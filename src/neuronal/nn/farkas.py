@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
-from neuronal.ops.farkas import closing_bias, guarantee, weighted_sum
+from neuronal.ops.farkas import closed, closing_bias, guarantee
 
 Aggregate = Literal["sum", "mean"]
 Rule = Literal["softplus", "max"]
@@ -195,7 +195,7 @@ class _Farkas(StandIn):
         if self._groups > 1:
             # An AttributeError, so that hasattr says no: the last unit sees every group, which no plain weight can.
             raise AttributeError("a grouped Farkas layer is not one plain layer; to_standard() gives it as two")
-        return torch.cat([self.rows, -weighted_sum(self.rows, self.balance.multipliers).unsqueeze(0)])
+        return closed(self.rows, self.balance.multipliers)
 
     @property
     def bias(self) -> Tensor | None:

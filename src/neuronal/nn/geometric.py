@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
-from neuronal.ops.sphere import angles_of, direction
+from neuronal.ops.sphere import angles_of, direction, scaled_direction
 
 Init = Literal["sphere", "published"]
 
@@ -124,7 +124,12 @@ class _Geometric(StandIn):
     @property
     def weight(self) -> Tensor:
         """Weight of the plain layer with the same map: scale times direction."""
-        return (self.scale.unsqueeze(1) * self.direction()).view(self._weight_shape)
+        return self._weight()
+
+    def _weight(self, *, channels_last: bool = False) -> Tensor:
+        if self.delta is None:
+            return (self.scale * self.sign).view(self._weight_shape)
+        return scaled_direction(self.scale, self.delta, self._weight_shape, channels_last=channels_last)
 
     @property
     def bias(self) -> Tensor | None:
@@ -133,7 +138,9 @@ class _Geometric(StandIn):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.activation is None:
-            return self._map(x, self.weight, self.bias)
+            # A convolution of images in channels_last order wants its weight so, and would copy it.
+            last = len(self._weight_shape) == 4 and x.is_contiguous(memory_format=torch.channels_last)
+            return self._map(x, self._weight(channels_last=last), self.bias)
         z = self._map(x, self.direction().view(self._weight_shape), self.offset)
         channel_last = self._plain is nn.Linear
         scale = self.scale.to(z.dtype)

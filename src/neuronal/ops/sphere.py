@@ -14,6 +14,9 @@ Cost: O(n) per direction forward and backward.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -53,6 +56,38 @@ def direction(delta: Tensor) -> Tensor:
     function = _Direction if torch.compiler.is_compiling() else _DirectionForwardMode
     u: Tensor = function.apply(delta)[0]
     return u
+
+
+def scaled_direction(scale: Tensor, delta: Tensor, shape: Sequence[int], *, channels_last: bool = False) -> Tensor:
+    """``scale * direction(delta)``, row by row: the weight of a layer of geometric units.
+
+    Args:
+        scale: ``(units,)``.
+        delta: ``(units, n - 1)``.
+        shape: That of the weight, ``(units, ...)`` with n entries per unit.
+        channels_last: The order of memory the layer wants to read the weight in, where it can be had for nothing.
+
+    Returns:
+        The weight. On a GPU, in float32, one kernel computes it and one its gradients; under autocast it comes in
+        autocast's precision at once.
+    """
+    kernels = _kernels() if delta.is_cuda else None
+    transformed = not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+    if kernels is None or transformed or delta.dtype != torch.float32 or delta.shape[1] >= kernels.LONGEST:
+        return (scale.unsqueeze(1) * direction(delta)).view(shape)
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else delta.dtype
+    weight: Tensor = _ScaledDirection.apply(scale, delta, tuple(shape), channels_last, dtype)
+    return weight
+
+
+@cache
+def _kernels() -> ModuleType | None:
+    """The Triton kernels, where Triton is installed: it comes with torch's builds for GPUs."""
+    try:
+        from neuronal.ops.kernels import sphere
+    except ImportError:
+        return None
+    return sphere
 
 
 def angles_of(vector: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,6 +166,28 @@ class _DirectionForwardMode(_Direction):
         (dim,) = in_dims
         assert dim is not None
         return _DirectionForwardMode.apply(delta.movedim(dim, 0)), (0, 0)
+
+
+class _ScaledDirection(torch.autograd.Function):
+    """The fused kernels; a gradient that will be differentiated again is built from plain steps."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, scale: Tensor, delta: Tensor, shape: tuple[int, ...], channels_last: bool, dtype: torch.dtype
+    ) -> Tensor:
+        ctx.save_for_backward(scale, delta)
+        weight: Tensor = torch.ops.neuronal.scaled_direction(delta, scale, shape, channels_last, dtype)
+        return weight
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        scale, delta = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            plain = scale.unsqueeze(1) * direction(delta)
+            d_scale, d_delta = torch.autograd.grad(plain, (scale, delta), g.flatten(1).to(plain), create_graph=True)
+        else:
+            d_delta, d_scale = torch.ops.neuronal.scaled_direction_backward(delta, scale, g)
+        return d_scale, d_delta, None, None, None
 
 
 def _cosines(delta: Tensor) -> Tensor:
