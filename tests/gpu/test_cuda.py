@@ -2,6 +2,7 @@
 
 import copy
 import json
+import warnings
 
 import pytest
 import torch
@@ -9,12 +10,11 @@ import torch
 from neuronal import cli
 from neuronal.convert import convert
 from neuronal.models.registry import create_model
-from neuronal.nn import GeometricConv2d
 from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
 from tests.nn.test_every_layer import EVERY, NEURONS, SHAPES, make
-from tests.ops.kernels import sphere_cases
+from tests.ops.kernels import cases
 
 pytestmark = [
     pytest.mark.gpu,
@@ -62,7 +62,10 @@ def test_a_step_does_not_wait_for_the_device(neuron):
     layer(x).sum().backward()
     torch.cuda.synchronize()
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        # torch says that the mode itself is new.
+        warnings.simplefilter("ignore")
+        torch.cuda.set_sync_debug_mode("error")
     try:
         layer(x).sum().backward()
     finally:
@@ -97,22 +100,31 @@ def test_compare_trains_on_the_device(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape", [*sphere_cases.SHAPES, (64, 64, 3, 3), (7, 512, 3, 3), (3, 25088)])
-def test_fused_weights_of_geometric_layers(shape, dtype, channels_last):
+@pytest.mark.parametrize(
+    ("neuron", "shape"),
+    [
+        *[("geometric", s) for s in (*cases.GEOMETRIC, (64, 64, 3, 3), (7, 512, 3, 3), (3, 25088))],
+        *[("farkas", s) for s in (*cases.FARKAS, (512, 64, 3, 3), (65, 512, 3, 3))],
+    ],
+)
+def test_fused_weights(neuron, shape, dtype, channels_last):
     if channels_last and len(shape) != 4:
         pytest.skip("channels_last is about images")
-    sphere_cases.compare(shape, device="cuda", dtype=dtype, channels_last=channels_last)
+    getattr(cases, neuron)(shape, device="cuda", dtype=dtype, channels_last=channels_last)
 
 
-def test_a_geometric_layer_on_the_gpu_can_be_differentiated_twice():
-    layer = GeometricConv2d(3, 4, 3).cuda()
+@pytest.mark.parametrize("neuron", ["geometric", "farkas"])
+def test_fused_weights_can_be_differentiated_twice(neuron):
+    def second(layer, x):
+        parameters = list(layer.parameters())
+        first = torch.autograd.grad(layer(x).square().sum(), parameters, create_graph=True)
+        return torch.autograd.grad(sum(g.square().sum() for g in first), parameters)
+
+    layer = NEURONS[neuron]["Conv2d"](3, 4, 3).cuda()
     x = torch.randn(2, 3, 5, 5, device="cuda")
-    (first,) = torch.autograd.grad(layer(x).square().sum(), layer.delta, create_graph=True)
-    (second,) = torch.autograd.grad(first.square().sum(), layer.delta)
     plain = copy.deepcopy(layer).cpu().double()
-    (first,) = torch.autograd.grad(plain(x.cpu().double()).square().sum(), plain.delta, create_graph=True)
-    (want,) = torch.autograd.grad(first.square().sum(), plain.delta)
-    torch.testing.assert_close(second.cpu().double(), want, rtol=1e-3, atol=1e-3 * want.abs().max().item())
+    for got, want in zip(second(layer, x), second(plain, x.cpu().double()), strict=True):
+        torch.testing.assert_close(got.cpu().double(), want, rtol=1e-3, atol=1e-3 * want.abs().max().item())
 
 
 @pytest.mark.parametrize("neuron", ["standard", "zero_bias", "geometric", "farkas"])

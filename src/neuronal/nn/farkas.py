@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
-from neuronal.ops.farkas import closed, closing_bias, guarantee
+from neuronal.ops.farkas import closed, closing_bias, guarantee, weight_and_bias
+from neuronal.ops.fusable import is_fusable
 
 Aggregate = Literal["sum", "mean"]
 Rule = Literal["softplus", "max"]
@@ -202,6 +203,16 @@ class _Farkas(StandIn):
         """Biases of all units."""
         return self.balance.bias
 
+    def _weight_and_bias(self) -> tuple[Tensor, Tensor | None]:
+        balance = self.balance
+        is_plain = balance.log_multipliers is None and balance.rule == "softplus"
+        if not (self.rows.is_cuda and self.rows.dtype == torch.float32 and is_plain and is_fusable()):
+            return self.weight, self.bias
+        base = 1.0 if balance.aggregate == "sum" else 1 / balance.num_free
+        return weight_and_bias(
+            self.rows, balance.offsets, balance.last, base=base, margin=balance.margin, cutoff=balance.cutoff
+        )
+
     @property
     def _groups(self) -> int:
         return getattr(self, "groups", 1)
@@ -212,7 +223,7 @@ class _Farkas(StandIn):
 
     def forward(self, x: Tensor) -> Tensor:
         if self._groups == 1:
-            return self._map(x, self.weight, self.bias)
+            return self._map(x, *self._weight_and_bias())
         # A weight in space of weights would need every group's inputs, so the outputs are added up instead.
         free = self._map(x, self._padded(), None)
         batched = free.dim() == len(self._weight_shape)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
-from neuronal.ops.sphere import angles_of, direction, scaled_direction
+from neuronal.ops.sphere import angles_of, direction, weight_and_bias
 
 Init = Literal["sphere", "published"]
 
@@ -124,12 +124,12 @@ class _Geometric(StandIn):
     @property
     def weight(self) -> Tensor:
         """Weight of the plain layer with the same map: scale times direction."""
-        return self._weight()
+        return self._weight_and_bias()[0]
 
-    def _weight(self, *, channels_last: bool = False) -> Tensor:
+    def _weight_and_bias(self, *, channels_last: bool = False) -> tuple[Tensor, Tensor | None]:
         if self.delta is None:
-            return (self.scale * self.sign).view(self._weight_shape)
-        return scaled_direction(self.scale, self.delta, self._weight_shape, channels_last=channels_last)
+            return (self.scale * self.sign).view(self._weight_shape), self.bias
+        return weight_and_bias(self.delta, self.scale, self.offset, self._weight_shape, channels_last=channels_last)
 
     @property
     def bias(self) -> Tensor | None:
@@ -140,7 +140,7 @@ class _Geometric(StandIn):
         if self.activation is None:
             # A convolution of images in channels_last order wants its weight so, and would copy it.
             last = len(self._weight_shape) == 4 and x.is_contiguous(memory_format=torch.channels_last)
-            return self._map(x, self._weight(channels_last=last), self.bias)
+            return self._map(x, *self._weight_and_bias(channels_last=last))
         z = self._map(x, self.direction().view(self._weight_shape), self.offset)
         channel_last = self._plain is nn.Linear
         scale = self.scale.to(z.dtype)

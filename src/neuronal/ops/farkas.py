@@ -16,50 +16,55 @@ from torch import Tensor
 
 
 def closed(rows: Tensor, multipliers: Tensor) -> Tensor:
-    r"""``rows`` and, behind them, minus their weighted sum: :math:`v_m = -\sum_{j<m} \lambda_j v_j`.
+    r"""``rows`` and, behind them, minus their weighted sum: :math:`v_m = -\sum_{j<m} \lambda_j v_j`."""
+    return torch.cat([rows, -(multipliers @ rows.flatten(1)).view(rows[:1].shape)])
 
-    Three operations forward, one backward (three when the multipliers learn); rows in channels_last order stay in it.
+
+def weight_and_bias(
+    rows: Tensor, offsets: Tensor | None, last: Tensor | None, *, base: float, margin: float, cutoff: float
+) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of a layer whose multipliers are all ``base``, on a GPU: one kernel, and one for the gradients.
+
+    Under autocast they come in autocast's precision at once. The rows keep their order of memory.
     """
-    if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-        return torch.cat([rows, -(multipliers @ rows.flatten(1)).view(rows[:1].shape)])
-    whole: Tensor = _Closed.apply(rows, multipliers)
-    return whole
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else rows.dtype
+    weight, bias = _WeightAndBias.apply(rows, offsets, last, base, margin, cutoff, dtype)
+    return weight, bias
 
 
-class _Closed(torch.autograd.Function):
-    """Written out, because a GPU waits for the launches of what autograd would put together."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, multipliers: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, multipliers)
-        last = -torch.mv(_flat(rows).t(), multipliers)
-        return torch.cat([rows, _unflat(last, rows)])
+class _WeightAndBias(torch.autograd.Function):
+    """The fused kernels; a gradient that will be differentiated again is built from plain steps."""
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor | None]:
-        rows, multipliers = ctx.saved_tensors
-        free, last = g[:-1], g[-1:]
-        spread = multipliers.view(-1, *[1] * (rows.dim() - 1))
-        d_rows = torch.addcmul(free, spread, last, value=-1)
-        d_multipliers = -(rows * last).flatten(1).sum(1) if ctx.needs_input_grad[1] else None
-        return d_rows, d_multipliers
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        offsets: Tensor | None,
+        last: Tensor | None,
+        base: float,
+        margin: float,
+        cutoff: float,
+        dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor | None]:
+        from neuronal.ops.kernels import farkas
 
+        ctx.save_for_backward(rows, last)
+        ctx.base = base
+        return farkas.weight_and_bias(rows, offsets, last, base, margin, cutoff, dtype)
 
-def _is_channels_last(rows: Tensor) -> bool:
-    return rows.dim() == 4 and not rows.is_contiguous() and rows.is_contiguous(memory_format=torch.channels_last)
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, g_bias: Tensor | None) -> tuple[Tensor | None, ...]:
+        rows, last = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            g = g.to(rows.dtype)
+            d_rows, d_offsets, d_last = g[:-1] - ctx.base * g[-1:], None, None
+            if last is not None and g_bias is not None:
+                g_bias = g_bias.to(rows.dtype)
+                d_offsets, d_last = g_bias[:-1] - ctx.base * g_bias[-1], g_bias[-1] * last.sigmoid()
+            return d_rows, d_offsets, d_last, None, None, None, None
+        from neuronal.ops.kernels import farkas
 
-
-def _flat(rows: Tensor) -> Tensor:
-    """Each row as a vector, in the order in which it lies in memory."""
-    return rows.permute(0, 2, 3, 1).flatten(1) if _is_channels_last(rows) else rows.flatten(1)
-
-
-def _unflat(row: Tensor, rows: Tensor) -> Tensor:
-    """A vector like those of ``_flat(rows)`` as one row."""
-    if _is_channels_last(rows):
-        _, c, h, w = rows.shape
-        return row.view(1, h, w, c).permute(0, 3, 1, 2)
-    return row.view(1, *rows.shape[1:])
+        return (*farkas.gradients(rows, last, g, g_bias, ctx.base), None, None, None, None)
 
 
 def closing_bias(free: Tensor, multipliers: Tensor, slack: Tensor | float, cutoff: float) -> Tensor:

@@ -15,13 +15,13 @@ Cost: O(n) per direction forward and backward.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from neuronal.ops.fusable import is_fusable
 
 # Note [Gradient without division]
 # With g = dL/du and R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, R_n = g_n, the gradient is
@@ -37,6 +37,8 @@ from torch.nn.functional import pad
 _ORDINARY = 1e-20
 
 _BLOCK = 32
+_LONGEST = 32768
+"""Entries of the longest direction the kernel holds on the chip."""
 
 
 def direction(delta: Tensor) -> Tensor:
@@ -58,36 +60,27 @@ def direction(delta: Tensor) -> Tensor:
     return u
 
 
-def scaled_direction(scale: Tensor, delta: Tensor, shape: Sequence[int], *, channels_last: bool = False) -> Tensor:
-    """``scale * direction(delta)``, row by row: the weight of a layer of geometric units.
+def weight_and_bias(
+    delta: Tensor, scale: Tensor, offset: Tensor | None, shape: Sequence[int], *, channels_last: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias of a layer of geometric units: ``scale * direction(delta)`` and ``scale * offset``, row by row.
+
+    On a GPU, in float32, one kernel computes them and one their gradients; under autocast they come in autocast's
+    precision at once.
 
     Args:
-        scale: ``(units,)``.
         delta: ``(units, n - 1)``.
+        scale: ``(units,)``.
+        offset: ``(units,)``, or None for no bias.
         shape: That of the weight, ``(units, ...)`` with n entries per unit.
         channels_last: The order of memory the layer wants to read the weight in, where it can be had for nothing.
-
-    Returns:
-        The weight. On a GPU, in float32, one kernel computes it and one its gradients; under autocast it comes in
-        autocast's precision at once.
     """
-    kernels = _kernels() if delta.is_cuda else None
-    transformed = not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
-    if kernels is None or transformed or delta.dtype != torch.float32 or delta.shape[1] >= kernels.LONGEST:
-        return (scale.unsqueeze(1) * direction(delta)).view(shape)
+    if not delta.is_cuda or delta.dtype != torch.float32 or delta.shape[1] >= _LONGEST or not is_fusable():
+        bias = None if offset is None else scale * offset
+        return (scale.unsqueeze(1) * direction(delta)).view(shape), bias
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else delta.dtype
-    weight: Tensor = _ScaledDirection.apply(scale, delta, tuple(shape), channels_last, dtype)
-    return weight
-
-
-@cache
-def _kernels() -> ModuleType | None:
-    """The Triton kernels, where Triton is installed: it comes with torch's builds for GPUs."""
-    try:
-        from neuronal.ops.kernels import sphere
-    except ImportError:
-        return None
-    return sphere
+    weight, bias = _WeightAndBias.apply(delta, scale, offset, tuple(shape), channels_last, dtype)
+    return weight, bias
 
 
 def angles_of(vector: Tensor) -> tuple[Tensor, Tensor]:
@@ -168,26 +161,38 @@ class _DirectionForwardMode(_Direction):
         return _DirectionForwardMode.apply(delta.movedim(dim, 0)), (0, 0)
 
 
-class _ScaledDirection(torch.autograd.Function):
+class _WeightAndBias(torch.autograd.Function):
     """The fused kernels; a gradient that will be differentiated again is built from plain steps."""
 
     @staticmethod
     def forward(
-        ctx: Any, scale: Tensor, delta: Tensor, shape: tuple[int, ...], channels_last: bool, dtype: torch.dtype
-    ) -> Tensor:
-        ctx.save_for_backward(scale, delta)
-        weight: Tensor = torch.ops.neuronal.scaled_direction(delta, scale, shape, channels_last, dtype)
-        return weight
+        ctx: Any,
+        delta: Tensor,
+        scale: Tensor,
+        offset: Tensor | None,
+        shape: tuple[int, ...],
+        channels_last: bool,
+        dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor | None]:
+        from neuronal.ops.kernels import sphere
+
+        ctx.save_for_backward(delta, scale, offset)
+        return sphere.weight_and_bias(delta, scale, offset, shape, channels_last, dtype)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        scale, delta = ctx.saved_tensors
+    def backward(ctx: Any, g: Tensor, g_bias: Tensor | None) -> tuple[Tensor | None, ...]:
+        delta, scale, offset = ctx.saved_tensors
         if torch.is_grad_enabled():
-            plain = scale.unsqueeze(1) * direction(delta)
-            d_scale, d_delta = torch.autograd.grad(plain, (scale, delta), g.flatten(1).to(plain), create_graph=True)
-        else:
-            d_delta, d_scale = torch.ops.neuronal.scaled_direction_backward(delta, scale, g)
-        return d_scale, d_delta, None, None, None
+            outputs, gradients = [scale.unsqueeze(1) * direction(delta)], [g.flatten(1)]
+            inputs = [delta, scale]
+            if offset is not None and g_bias is not None:
+                outputs, gradients, inputs = [*outputs, scale * offset], [*gradients, g_bias], [*inputs, offset]
+            gradients = [given.to(output.dtype) for given, output in zip(gradients, outputs, strict=True)]
+            found = torch.autograd.grad(outputs, inputs, gradients, create_graph=True)
+            return (*found, *[None] * (6 - len(found)))
+        from neuronal.ops.kernels import sphere
+
+        return (*sphere.gradients(delta, scale, offset, g, g_bias), None, None, None)
 
 
 def _cosines(delta: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ def measure_case(case: Case, *, compiled: bool, rounds: int) -> Iterator[Timed]:
             with FlopCounterMode(display=False) as counter:
                 model(x[:2]).sum().backward()
             flops = counter.get_total_flops() / 2
-        network = torch.compile(model) if compiled else model
+        network = torch.compile(model, mode="reduce-overhead") if compiled else model
         actions[neuron] = steps(network, model, x, y)  # type: ignore[arg-type]
     for neuron, time in side_by_side(actions, BASELINE, rounds=rounds, warmup=3, cuda=True).items():
         one = StepTime(time.seconds / STEPS, time.ratio, time.ratio_low, time.ratio_high)

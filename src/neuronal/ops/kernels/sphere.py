@@ -1,12 +1,14 @@
 """Weights from angles and scales in one kernel per direction: a row is read once, its products stay on the chip.
 
-Forward, per unit with n - 1 angles: 4 n bytes read, 4 n written. Backward: 8 n read, 4 n written.
-See ops/sphere.py for the formulas and Note [Gradient without division].
+Forward, per unit with n - 1 angles: 4 n bytes read, n entries written. Backward: 4 n bytes and n entries read, 4 n bytes
+written. Weights come in the precision and order of memory in which the layer reads them, which saves the copies a plain
+layer makes there. See ops/sphere.py for the formulas and Note [Gradient without division].
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import triton
@@ -29,7 +31,9 @@ def _after(a1, c1, a2, c2):
 
 
 @triton.jit
-def _forward(delta, scale, weight, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr):
+def _forward(
+    delta, scale, offset, weight, bias, n, inner, outer_stride, inner_stride, BIAS: tl.constexpr, BLOCK: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, BLOCK)
     # P_{k-1} is the product of the sines before k; cos(theta) = -sin(delta), sin(theta) = cos(delta).
@@ -40,10 +44,27 @@ def _forward(delta, scale, weight, n, inner, outer_stride, inner_stride, BLOCK: 
     r = tl.load(scale + row)
     place = (k // inner) * outer_stride + (k % inner) * inner_stride
     tl.store(weight + row * n + place, r * cosines * products, k < n)
+    if BIAS:
+        tl.store(bias + row, r * tl.load(offset + row))
 
 
 @triton.jit
-def _backward(delta, scale, g, d_delta, d_scale, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr):
+def _backward(
+    delta,
+    scale,
+    offset,
+    g,
+    g_bias,
+    d_delta,
+    d_scale,
+    d_offset,
+    n,
+    inner,
+    outer_stride,
+    inner_stride,
+    BIAS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
     row = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, BLOCK)
     next_k = k + 1
@@ -57,7 +78,12 @@ def _backward(delta, scale, g, d_delta, d_scale, n, inner, outer_stride, inner_s
     r = tl.load(scale + row)
     products = tl.associative_scan(tl.cos(before), 0, _times)
     cosines = tl.where(k < n - 1, -tl.sin(own), 1.0)
-    tl.store(d_scale + row, tl.sum(cosines * products * own_g, 0))
+    of_scale = tl.sum(cosines * products * own_g, 0)
+    if BIAS:
+        of_bias = tl.load(g_bias + row).to(tl.float32)
+        of_scale += of_bias * tl.load(offset + row)
+        tl.store(d_offset + row, of_bias * r)
+    tl.store(d_scale + row, of_scale)
     # R_{k+1} = cos(theta_{k+1}) g_{k+1} + sin(theta_{k+1}) R_{k+2}, and R_n = g_n.
     a = tl.where(k < n - 2, -tl.sin(after), 1.0) * after_g
     c = tl.where(k < n - 2, tl.cos(after), 0.0)
@@ -65,47 +91,59 @@ def _backward(delta, scale, g, d_delta, d_scale, n, inner, outer_stride, inner_s
     tl.store(d_delta + row * (n - 1) + k, r * products * (cosines * tails - tl.cos(own) * own_g), k < n - 1)
 
 
-@torch.library.custom_op("neuronal::scaled_direction", mutates_args=())
-def scaled_direction(
-    delta: Tensor, scale: Tensor, shape: Sequence[int], channels_last: bool, dtype: torch.dtype
-) -> Tensor:
-    """``scale * direction(delta)``, row by row: ``(units, n - 1)`` and ``(units,)`` to a weight of ``shape``.
-
-    Computed in float32, written in ``dtype`` in the order of memory that the layer wants to read.
-    """
-    weight = _empty(delta, shape, channels_last, dtype)
-    if len(delta):
-        n = delta.shape[1] + 1
-        _forward[(len(delta),)](delta.contiguous(), scale.contiguous(), weight, n, *_order(weight), **_block(n))
-    return weight
-
-
-@scaled_direction.register_fake
-def _(delta: Tensor, scale: Tensor, shape: Sequence[int], channels_last: bool, dtype: torch.dtype) -> Tensor:
-    return _empty(delta, shape, channels_last, dtype)
-
-
-@torch.library.custom_op("neuronal::scaled_direction_backward", mutates_args=())
-def scaled_direction_backward(delta: Tensor, scale: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients for ``delta`` and ``scale`` from that of the weight."""
-    delta, scale = delta.contiguous(), scale.contiguous()
-    d_delta, d_scale = torch.empty_like(delta), torch.empty_like(scale)
-    if len(delta):
-        n = delta.shape[1] + 1
-        g = g if g.is_contiguous() or _is_channels_last(g) else g.contiguous()
-        _backward[(len(delta),)](delta, scale, g, d_delta, d_scale, n, *_order(g), **_block(n))
-    return d_delta, d_scale
-
-
-@scaled_direction_backward.register_fake
-def _(delta: Tensor, scale: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    # Not empty_like: the kernel's answer is contiguous whatever it is given.
-    return delta.new_empty(delta.shape), scale.new_empty(scale.shape)
-
-
-def _empty(like: Tensor, shape: Sequence[int], channels_last: bool, dtype: torch.dtype) -> Tensor:
+def weight_and_bias(
+    delta: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    shape: Sequence[int],
+    channels_last: bool,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor | None]:
+    """``scale * direction(delta)`` as a weight of ``shape``, and ``scale * offset``; computed in float32."""
     order = torch.channels_last if channels_last else torch.contiguous_format
-    return torch.empty(shape, device=like.device, dtype=dtype, memory_format=order)
+    weight = torch.empty(shape, device=delta.device, dtype=dtype, memory_format=order)
+    bias = None if offset is None else torch.empty(shape[:1], device=delta.device, dtype=dtype)
+    n = delta.shape[1] + 1
+    if len(delta):
+        _forward[(len(delta),)](
+            delta.contiguous(),
+            scale,
+            scale if offset is None else offset,
+            weight,
+            scale if bias is None else bias,
+            n,
+            *_order(weight),
+            BIAS=offset is not None,
+            **_block(n),
+        )
+    return weight, bias
+
+
+def gradients(
+    delta: Tensor, scale: Tensor, offset: Tensor | None, g: Tensor, g_bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients for ``delta``, ``scale`` and ``offset`` from those of weight and bias."""
+    delta = delta.contiguous()
+    d_delta, d_scale = torch.empty_like(delta), torch.empty_like(scale)
+    d_offset = None if offset is None else torch.empty_like(offset)
+    n = delta.shape[1] + 1
+    if len(delta):
+        g = g if g.is_contiguous() or _is_channels_last(g) else g.contiguous()
+        _backward[(len(delta),)](
+            delta,
+            scale,
+            scale if offset is None else offset,
+            g,
+            scale if g_bias is None else g_bias,
+            d_delta,
+            d_scale,
+            scale if d_offset is None else d_offset,
+            n,
+            *_order(g),
+            BIAS=g_bias is not None,
+            **_block(n),
+        )
+    return d_delta, d_scale, d_offset
 
 
 def _is_channels_last(weight: Tensor) -> bool:
@@ -120,6 +158,8 @@ def _order(weight: Tensor) -> tuple[int, int, int]:
     return places, places, 1
 
 
-def _block(n: int) -> dict[str, int]:
-    size = triton.next_power_of_2(n)
+def _block(n: int) -> dict[str, Any]:
+    size = 2
+    while size < n:
+        size *= 2
     return {"BLOCK": size, "num_warps": min(16, max(1, size // 256))}
