@@ -15,6 +15,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nn": {"ops", *CORE},
     "models": {"nn", *CORE},
     "convert": {"models", "nn", *CORE},
+    "kernel": CORE,
     "data": CORE,
     "geometry": {"nn", "ops", *CORE},
     "certify": {"geometry", "nn", "ops", *CORE},
