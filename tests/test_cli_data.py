@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from neuronal import cli
+from neuronal.cli import app as cli
 from tests.data.made_up import write_folders, write_set
 
 

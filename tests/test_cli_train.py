@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import neuronal
-from neuronal import cli
+from neuronal.cli import app as cli
 from neuronal.train.log import read_log
 
 WORDS = ["train", "digits", "--set", "model=fcn", "--set", "widths=16", "--set", "epochs=3", "--neuron", "zero_bias"]
