@@ -36,6 +36,9 @@ def compare(
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     momentum: Annotated[float | None, typer.Option(help="Momentum of sgd.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="L2 penalty.")] = None,
+    scaling: Annotated[
+        str | None, typer.Option(help="unit (inputs as they are), standardise or standardise_inputs.")
+    ] = None,
     schedule: Annotated[str | None, typer.Option(help="constant, cosine, step or one_cycle_linear.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Share of the training data kept to follow accuracy.")] = None,
     name: Annotated[str | None, typer.Option(help="Folder of this run; <data>-<model> if left out.")] = None,
@@ -45,8 +48,8 @@ def compare(
 ) -> None:
     """Train the same network with each neuron, several seeds, and write a page that compares them.
 
-    What an option leaves open the recipe decides. Finished cells are kept: the same command again, after Ctrl-C or a
-    crash, goes on where it stopped.
+    What an option leaves open the recipe decides: digits, or levy where numbers are to be predicted. Finished cells are
+    kept: the same command again, after Ctrl-C or a crash, goes on where it stopped.
     """
     options = {
         "data": data,
@@ -59,6 +62,7 @@ def compare(
         "lr": lr,
         "momentum": momentum,
         "weight_decay": weight_decay,
+        "scaling": scaling,
         "schedule": schedule,
         "holdout": holdout,
     }
@@ -97,13 +101,16 @@ def report(
 
 
 def _study(recipe: str | None, options: Mapping[str, Any], neurons: str | None, name: str | None) -> Study:
-    from neuronal.data.catalogue import label_of
+    from neuronal.data.catalogue import label_of, load
     from neuronal.experiments.sweep import Study
     from neuronal.nn.families import FAMILIES, family
     from neuronal.recipes import RECIPES
-    from neuronal.recipes.first_look import DIGITS
+    from neuronal.recipes.first_look import DIGITS, LEVY
 
-    base = replace(DIGITS if recipe is None else find(RECIPES, recipe, "recipe"), **options)
+    start = DIGITS if recipe is None else find(RECIPES, recipe, "recipe")
+    if recipe is None and "data" in options and load(options["data"]).task == "regression":
+        start = LEVY
+    base = replace(start, **options)
     own = base.name if recipe is not None else f"{label_of(base.data)}-{base.model}"
     place = own if name is None else name
     parts = Path(place).parts

@@ -48,7 +48,9 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
         kind = str(kinds.get(field, "str"))
         try:
             values: tuple[Any, ...]
-            if kind.startswith("tuple"):
+            if kind == "tuple[str, ...]":
+                values = (tuple(text.split(",")),)
+            elif kind.startswith("tuple"):
                 # A list of numbers is one value.
                 values = (tuple(json.loads(f"[{text}]")),)
             else:

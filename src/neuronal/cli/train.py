@@ -39,6 +39,7 @@ def train(
         from neuronal.nn.families import family
         from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Live
+        from neuronal.report.words import result
         from neuronal.train.checkpoint import Checkpoints
         from neuronal.train.engine import is_first_process
         from neuronal.train.log import Log
@@ -61,8 +62,4 @@ def train(
         fail(f"{record.failure.reason}; the last good state is kept in {place}.", 1)
     if is_first_process():
         answer = {"metrics": dict(record.metrics), "model": str(folder / "model.safetensors")}
-        print(
-            json.dumps(answer, indent=1)
-            if as_json
-            else f"{100 * record.metrics['accuracy']:.1f}% right; {answer['model']}"
-        )
+        print(json.dumps(answer, indent=1) if as_json else f"{result(record.metrics)}; {answer['model']}")

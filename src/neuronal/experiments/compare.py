@@ -27,6 +27,7 @@ class Metric:
 
 METRICS = (
     Metric("accuracy", "test accuracy", "higher", lambda r: r.metrics["accuracy"]),
+    Metric("rmse", "test RMSE", "lower", lambda r: r.metrics["rmse"]),
     Metric("lowest", "lowest accuracy over contrasts", "higher", lambda r: min(r.probes["contrast"]["accuracy"])),
     Metric(
         "zero_entropy",
@@ -88,6 +89,17 @@ class Comparison:
 
     rows: tuple[Row, ...]
     baseline: str | None
+
+    @property
+    def measure(self) -> str:
+        """What the networks are judged by: ``rmse`` where numbers were predicted, else ``accuracy``."""
+        return "rmse" if any("rmse" in row.estimates for row in self.rows) else "accuracy"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Those that make sense here: of classes, or of numbers."""
+        other = ("accuracy", "lowest", "zero_entropy") if self.measure == "rmse" else ("rmse",)
+        return tuple(metric for metric in METRICS if metric.key not in other)
 
     def best(self, key: str) -> Row | None:
         """The row with the best mean of a metric; None if no row has it."""

@@ -39,7 +39,7 @@ def measure(variants: Sequence[Recipe]) -> Costs:
     """Times the variants, which differ in their family alone, on one batch of their data."""
     standard = replace(variants[0], family=STANDARD.name)
     recipes = {recipe.fingerprint(): recipe for recipe in (standard, *variants)}
-    data = load(standard.data)
+    data = load(standard.data).scaled(standard.scaling)
     device = Accelerator().device
     batch = data.train.rows(slice(standard.batch_size)).to(device)
     models = {key: network(recipe, data, seed=0).to(device) for key, recipe in recipes.items()}

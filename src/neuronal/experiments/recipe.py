@@ -32,9 +32,9 @@ class Recipe:
         momentum: For ``sgd``.
         weight_decay: L2 penalty.
         schedule: Learning-rate schedule.
-        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, mixup, clip,
-        accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed on validation
-            data is followed on the holdout.
+        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, loss, mixup,
+        clip, accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed on
+            validation data is followed on the holdout.
         seeds: One cell is trained per seed.
         probes: What is measured on the trained network.
     """
@@ -68,6 +68,7 @@ class Recipe:
     cut_after: int = 0
     cut: float = 0.1
     stop_after: int = 0
+    loss: str = ""
     mixup: float = 0.0
     clip: float = 0.0
     accumulate: int = 1

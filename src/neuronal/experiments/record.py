@@ -32,7 +32,10 @@ class Record:
     seed: int
     metrics: Mapping[str, float]
     epochs: tuple[Mapping[str, float], ...]
-    """One row per epoch: ``loss``, ``accuracy``, ``lr`` and, with a holdout, ``holdout_loss``, ``holdout_accuracy``."""
+    """One row per epoch: ``loss``, ``accuracy``, ``lr`` and, with a holdout, ``holdout_loss``, ``holdout_accuracy``.
+
+    Where numbers are predicted there is no ``accuracy``, and ``holdout_rmse`` is in their own units.
+    """
     probes: Mapping[str, Any]
     failure: Failure | None
     seconds: float

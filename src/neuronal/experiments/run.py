@@ -27,6 +27,7 @@ from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.loop import Diverged, Epoch, Step, fit
+from neuronal.train.objective import loss_for
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 
@@ -38,6 +39,8 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
 
 TABLE_MODELS = ("fcn", "mlp1")
 """Networks that take rows of a table as well as images."""
+CLASS_PROBES = ("contrast", "zero_image")
+"""What is measured of classes only."""
 
 
 def check(recipe: Recipe) -> None:
@@ -46,7 +49,7 @@ def check(recipe: Recipe) -> None:
     if plan(recipe).needs_validation and not recipe.holdout:
         raise ValueError("cut_after and stop_after go by held-out images, got holdout 0.")
     data = load(recipe.data).scaled(recipe.scaling)
-    augment(recipe)
+    _check_task(recipe, data)
     if not 0 < recipe.fraction <= 1 or not 0 <= recipe.wrong_labels <= 1:
         got = f"{recipe.fraction:g} and {recipe.wrong_labels:g}"
         raise ValueError(f"fraction needs to be in (0, 1] and wrong_labels in [0, 1], got {got}.")
@@ -55,6 +58,24 @@ def check(recipe: Recipe) -> None:
     # On the meta device a network costs no memory, whatever its size.
     with torch.device("meta"):
         network(recipe, data, seed=0)
+
+
+def _check_task(recipe: Recipe, data: Dataset) -> None:
+    """What a recipe asks for has to make sense for images or tables, classes or numbers, whichever the data are."""
+    changes = augment(recipe)
+    if len(data.shape) == 1 and (changes.crop or changes.flip or changes.cutout):
+        raise ValueError(f"crop, flip and cutout change images, and {data.name} is a table. Leave them out.")
+    loss_for(data.train.answers, recipe.loss)
+    if data.task == "classification":
+        return
+    for_classes = [name for name in recipe.probes if name in CLASS_PROBES]
+    for_classes += ["wrong_labels"] if recipe.wrong_labels else []
+    for_classes += ["monitor accuracy"] if recipe.monitor == "accuracy" else []
+    if for_classes:
+        raise ValueError(
+            f"{data.name} is for regression: it has no classes, which {' and '.join(for_classes)} would need. "
+            "Leave that out, or start from the recipe levy."
+        )
 
 
 def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, Any]]]:
@@ -67,8 +88,6 @@ def plan(recipe: Recipe) -> Plan:
 
 def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     """The untrained network of a cell."""
-    if data.task != "classification":
-        raise ValueError(f"{data.name} is for regression; only classification can be trained so far.")
     if len(data.shape) == 1 and recipe.model not in TABLE_MODELS:
         raise ValueError(f"{recipe.model} reads images, {data.name} is a table. Use {' or '.join(TABLE_MODELS)}.")
     given = {"widths": recipe.widths, "norm": recipe.norm}
@@ -178,4 +197,4 @@ def _metrics(model: nn.Module, data: Dataset) -> dict[str, float]:
 def _row(epoch: Epoch) -> dict[str, float]:
     row = {name: getattr(epoch, name) for name in ("steps", "loss", "accuracy", "lr")} | dict(epoch.measured)
     # JSON has no NaN: a measurement on the way that was not a number is left out of its row.
-    return {"epoch": epoch.number} | {name: value for name, value in row.items() if isfinite(value)}
+    return {"epoch": epoch.number} | {n: value for n, value in row.items() if value is not None and isfinite(value)}

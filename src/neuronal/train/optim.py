@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from neuronal.names import find
+from neuronal.train.objective import LOSSES
 from neuronal.train.schedule import SCHEDULES, Measure, warmed_up
 
 Groups = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
@@ -41,6 +42,7 @@ class Plan:
             0 for never.
         cut: See ``cut_after``.
         stop_after: Epochs in a row without getting better after which training ends; 0 for never.
+        loss: One of ``LOSSES``; left out, cross-entropy for classes and the squared error for numbers.
         mixup: Both parameters of the Beta distribution images are mixed by; 0 for no mixing.
         clip: Largest norm of the gradient; 0 for any.
         accumulate: Parts a batch is computed in, to fit into memory. The step is the same, but for batch norm.
@@ -64,6 +66,7 @@ class Plan:
     cut_after: int = 0
     cut: float = 0.1
     stop_after: int = 0
+    loss: str = ""
     mixup: float = 0.0
     clip: float = 0.0
     accumulate: int = 1
@@ -92,6 +95,8 @@ class Plan:
         find(SCHEDULES, self.schedule, "schedule")
         find(PRECISIONS, self.precision, "precision")
         find(MEASURES, self.monitor, "measure")
+        if self.loss:
+            find(LOSSES, self.loss, "loss")
 
     @property
     def needs_validation(self) -> bool:
