@@ -196,7 +196,7 @@ def test_a_plateau_cuts_the_rate_and_stops():
 
 
 def test_what_goes_by_validation_data_needs_them():
-    with pytest.raises(ValueError, match="cut_after and stop_after need validation data"):
+    with pytest.raises(ValueError, match="cut_after, stop_after and keep_best need validation data"):
         trained(replace(PLAN, stop_after=1))
 
 

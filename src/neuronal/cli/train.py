@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,7 @@ def train(
     """
     with one_line_errors():
         from neuronal.convert.checkpoint import save_model
+        from neuronal.experiments.recipe import PROTOCOLS
         from neuronal.experiments.record import write
         from neuronal.experiments.run import check, trained
         from neuronal.experiments.storage import make_writable
@@ -50,10 +52,13 @@ def train(
         check(chosen)
         make_writable(folder)
         place = folder / "checkpoints"
+        note = "" if chosen.protocol == "clean" else f"protocol {chosen.protocol}: {PROTOCOLS[chosen.protocol]}"
+        if note:
+            print(f"neuronal: {note}", file=sys.stderr)
         kept = Checkpoints(place, **({} if every is None else {"every": every}))
     with one_line_errors(), Live(Console(stderr=True), chosen) as live:
         record, model = trained(
-            chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch), on_step=live.step, checkpoints=kept
+            chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch, note=note), on_step=live.step, checkpoints=kept
         )
         if is_first_process():
             write(record, folder)

@@ -10,6 +10,13 @@ from typing import Any, Self
 
 from neuronal.names import UnknownName, unknown
 
+PROTOCOLS = {
+    "clean": "every choice goes by held-out training data; the test data are looked at once, at the end",
+    "published": "choices (rate cuts, early stopping, the best epoch, the learning rate) go by the TEST data, as in the "
+    "code of some papers: the test results are too good",
+}
+"""What the choices made while training and tuning go by."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -32,9 +39,10 @@ class Recipe:
         momentum: For ``sgd``.
         weight_decay: L2 penalty.
         schedule: Learning-rate schedule.
-        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, loss, mixup,
-        clip, accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed on
-            validation data is followed on the holdout.
+        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, keep_best, loss,
+        mixup, clip, accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed
+            on validation data is followed on the holdout.
+        protocol: One of ``PROTOCOLS``.
         seeds: One cell is trained per seed.
         probes: What is measured on the trained network.
     """
@@ -68,6 +76,7 @@ class Recipe:
     cut_after: int = 0
     cut: float = 0.1
     stop_after: int = 0
+    keep_best: bool = False
     loss: str = ""
     mixup: float = 0.0
     clip: float = 0.0
@@ -75,6 +84,7 @@ class Recipe:
     precision: str = "no"
     compile: bool = False
     channels_last: bool = False
+    protocol: str = "clean"
     seeds: tuple[int, ...] = (0, 1, 2)
     probes: tuple[str, ...] = ("contrast", "zero_image", "dead_units")
 

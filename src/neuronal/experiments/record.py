@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.recipe import PROTOCOLS, Recipe
 from neuronal.experiments.storage import Damaged, read_sealed, write_sealed
 
 
@@ -24,6 +24,8 @@ class Failure:
 class Record:
     """What came of training one recipe with one seed.
 
+    ``metrics`` has the test results, ``parameters`` (how many) and, where the recipe asks for the best weights,
+    ``best_epoch``, whose they are.
     ``metrics`` and ``probes`` are empty when ``failure`` says why. All but ``seconds``, ``step_seconds``, ``finished``
     and ``environment`` is the same again when the cell is run again on the same machine.
     """
@@ -45,7 +47,8 @@ class Record:
     environment: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "recipe": self.recipe.to_json()}
+        """Plain values; with them, in words, what the choices went by."""
+        return {**asdict(self), "recipe": self.recipe.to_json(), "protocol": PROTOCOLS[self.recipe.protocol]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

@@ -17,7 +17,7 @@ from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.data.training_set import fraction, with_wrong_labels
 from neuronal.experiments.environment import environment
-from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.recipe import PROTOCOLS, Recipe
 from neuronal.experiments.record import Failure, Record
 from neuronal.models.registry import create_model
 from neuronal.names import find
@@ -46,8 +46,9 @@ CLASS_PROBES = ("contrast", "zero_image")
 def check(recipe: Recipe) -> None:
     """``ValueError``, in one line, for a recipe that :func:`run` could not run; costs no training."""
     _probes(recipe)
-    if plan(recipe).needs_validation and not recipe.holdout:
-        raise ValueError("cut_after and stop_after go by held-out images, got holdout 0.")
+    find(PROTOCOLS, recipe.protocol, "protocol")
+    if recipe.protocol == "clean" and plan(recipe).needs_validation and not recipe.holdout:
+        raise ValueError("cut_after, stop_after and keep_best go by held-out images, got holdout 0.")
     data = load(recipe.data).scaled(recipe.scaling)
     _check_task(recipe, data)
     if not 0 < recipe.fraction <= 1 or not 0 <= recipe.wrong_labels <= 1:
@@ -137,6 +138,7 @@ def trained(
     started = perf_counter()
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
+    followed, called = (held, "validation") if recipe.protocol == "clean" else (data.test, "test")
     epochs: list[Epoch] = []
 
     def keep(epoch: Epoch) -> None:
@@ -158,7 +160,8 @@ def trained(
                 train,
                 how,
                 seed=seed,
-                validation=held if how.needs_validation else None,
+                validation=followed if how.needs_validation else None,
+                validation_name=called,
                 augment=changes.apply if changes != Augment() else None,
                 probes=[follow] if len(held) else [],
                 on_step=on_step,
@@ -167,7 +170,7 @@ def trained(
             )
             # All of them, also those before a checkpoint this went on from.
             epochs, step_seconds = list(fitted.epochs), fitted.step_seconds
-            metrics = _metrics(model, data)
+            metrics = _metrics(model, data) | ({"best_epoch": fitted.best_epoch} if fitted.best_epoch else {})
             if not isfinite(metrics["loss"]):
                 # The last step itself can be the one that goes wrong: no training loss comes after it.
                 raise Diverged(epochs[-1].steps, epochs[-1].lr, metrics["loss"])

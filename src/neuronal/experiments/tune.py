@@ -25,23 +25,26 @@ class Point:
 class Choice:
     """The whole curve of a neuron, and the value with the best mean; ``None`` if every value failed.
 
-    ``measure`` is what the curve is made of: ``accuracy``, highest best, or ``rmse``, lowest best.
+    ``measure`` is what the curve is made of: ``accuracy``, highest best, or ``rmse``, lowest best; ``protocol`` is the
+    recipes', and says on which data.
     """
 
     family: str
     curve: tuple[Point, ...]
     best: Any
     measure: str
+    protocol: str
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def choose(records: Sequence[Record], field: str) -> tuple[Choice, ...]:
-    """For every neuron the value of ``field`` that does best on held-out training data after the last epoch.
+    """For every neuron the value of ``field`` that does best on held-out training data once trained.
 
     Best is the highest accuracy, or the lowest RMSE where numbers are predicted. A value one of whose cells failed is no
-    value to recommend. Of equals the first of the list is taken. The test data are not looked at.
+    value to recommend. Of equals the first of the list is taken. The test data are not looked at, unless the recipes say
+    ``published``: then they are what is gone by.
 
     Raises:
         ValueError: Records without held-out data.
@@ -51,16 +54,17 @@ def choose(records: Sequence[Record], field: str) -> tuple[Choice, ...]:
     for record in records:
         values = families.setdefault(record.recipe.family, {})
         values.setdefault(getattr(record.recipe, field), []).append(_measured(record, measure))
-    return tuple(_choice(family, values, measure) for family, values in families.items())
+    protocol = "published" if any(record.recipe.protocol == "published" for record in records) else "clean"
+    return tuple(Choice(family, *_best(values, measure), measure, protocol) for family, values in families.items())
 
 
-def _choice(family: str, values: Mapping[Any, Sequence[float | None]], measure: str) -> Choice:
+def _best(values: Mapping[Any, Sequence[float | None]], measure: str) -> tuple[tuple[Point, ...], Any]:
+    """The curve, and the best value of it."""
     curve = tuple(_point(value, found) for value, found in values.items())
     sound = [(point.mean, point.value) for point in curve if not point.failed and point.mean is not None]
     # Both take the first of equals.
     choose_best = min if measure == "rmse" else max
-    best = choose_best(sound, key=lambda pair: pair[0])[1] if sound else None
-    return Choice(family, curve, best, measure)
+    return curve, choose_best(sound, key=lambda pair: pair[0])[1] if sound else None
 
 
 def _point(value: Any, found: Sequence[float | None]) -> Point:
@@ -70,11 +74,14 @@ def _point(value: Any, found: Sequence[float | None]) -> Point:
 
 
 def _measured(record: Record, measure: str) -> float | None:
-    """What held-out data say after the last epoch; nothing if the cell failed."""
+    """What the data to choose by say of the trained network; nothing if the cell failed."""
     if record.failure:
         return None
-    if not record.epochs or f"holdout_{measure}" not in record.epochs[-1]:
+    if record.recipe.protocol == "published":
+        return record.metrics[measure]
+    last = int(record.metrics.get("best_epoch", len(record.epochs)))
+    if not record.epochs or f"holdout_{measure}" not in record.epochs[last - 1]:
         raise ValueError(
             f"choosing needs held-out data, and recipe {record.recipe.name!r} has holdout 0. Give it some."
         )
-    return record.epochs[-1][f"holdout_{measure}"]
+    return record.epochs[last - 1][f"holdout_{measure}"]

@@ -165,6 +165,10 @@ def choice_table(choices: Sequence[Choice], field: str) -> Table:
         drawn.add_row(str(value), *cells)
     what = "RMSE" if any(choice.measure == "rmse" for choice in choices) else "accuracy in %"
     drawn.caption = f"held-out {what}: mean ± standard error over seeds; *: chosen; the test data are not looked at"
+    if any(choice.protocol == "published" for choice in choices):
+        drawn.caption = (
+            f"test {what}: mean ± standard error over seeds; *: chosen on the TEST data (protocol published)"
+        )
     drawn.caption_justify = "left"
     return drawn
 

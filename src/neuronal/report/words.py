@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from neuronal.experiments.compare import Comparison, Difference, Estimate, by_family
+from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import Record
 from neuronal.train.timing import StepTime
 
@@ -23,7 +24,8 @@ def plain(estimate: Estimate) -> str:
 
 def result(metrics: Mapping[str, float]) -> str:
     """What came of one network: ``97.2% right``, or ``RMSE 3.214``."""
-    return f"RMSE {metrics['rmse']:.4g}" if "rmse" in metrics else f"{100 * metrics['accuracy']:.1f}% right"
+    text = f"RMSE {metrics['rmse']:.4g}" if "rmse" in metrics else f"{100 * metrics['accuracy']:.1f}% right"
+    return text + (f" (weights of epoch {metrics['best_epoch']})" if "best_epoch" in metrics else "")
 
 
 def findings(
@@ -34,6 +36,7 @@ def findings(
     probed = [set(record.probes) for group in sound.values() for record in group]
     everywhere = set.intersection(*probed) if probed else set()
     return [
+        *_protocol(records),
         *_failures(comparison),
         *_main(comparison),
         *(_contrast(sound) if "contrast" in everywhere else []),
@@ -46,6 +49,12 @@ def findings(
 def counted(count: int, what: str) -> str:
     """``1 seed``, ``3 seeds``."""
     return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def _protocol(records: Sequence[Record]) -> list[str]:
+    """What is not clean is said first."""
+    named = {record.recipe.protocol: None for record in records if record.recipe.protocol != "clean"}
+    return [f"Protocol {name}: {PROTOCOLS[name]}." for name in named]
 
 
 def _failures(comparison: Comparison) -> list[str]:

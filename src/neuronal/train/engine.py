@@ -57,6 +57,7 @@ class Engine:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._put_back = _synchronise(model, self.world, self.device)
         self.held = _hold_couplings(model) if standard else {}
+        self.best: dict[str, Tensor] = {}
         if self._shards_itself:
             _shard(model, self.world)
         optimiser = plan.optimiser(parameter_groups(model, plan, without=self.held))
@@ -116,10 +117,21 @@ class Engine:
     def start_anew(self) -> None:
         """Ends the standard epochs: the couplings get their values, and all parameters a fresh optimiser."""
         put(self.held, self.bare.state_dict())
-        self.standard, self.held = False, {}
+        self.standard, self.held, self.best = False, {}, {}
         # Held couplings had gradients nobody used.
         self.model.zero_grad()
         self.optimiser = self.accelerator.prepare(self.plan.optimiser(parameter_groups(self.bare, self.plan)))
+
+    def keep_best(self) -> None:
+        """Keeps a copy of the model as it is now; of a spread one each process keeps its part."""
+        self.best = {name: value.detach().clone() for name, value in self.bare.state_dict().items()}
+
+    @torch.no_grad()
+    def put_best(self) -> None:
+        """Gives the model back what was kept, if anything."""
+        own = self.bare.state_dict()
+        for name, value in self.best.items():
+            own[name].copy_(value)
 
     def close(self) -> None:
         """Leaves the model as it came, but trained."""

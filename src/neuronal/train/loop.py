@@ -40,6 +40,7 @@ def fit(
     *,
     seed: int = 0,
     validation: Split | None = None,
+    validation_name: str = "validation",
     augment: Augment | None = None,
     probes: Sequence[Probe] = (),
     on_step: Callable[[Step], None] | None = None,
@@ -54,8 +55,9 @@ def fit(
         train: All training data; it is moved to the device once.
         plan: Epochs, batches, optimiser, learning rate.
         seed: Fixes the order of the images and all that is random about them, for any model the same.
-        validation: Data the plan's ``cut_after`` and ``stop_after`` go by; its ``validation_loss`` and
+        validation: Data the plan's ``cut_after``, ``stop_after`` and ``keep_best`` go by; its ``validation_loss`` and
             ``validation_accuracy`` end up in ``Epoch.measured``.
+        validation_name: What stands before those two instead of ``validation``.
         augment: Called with the images of every batch.
         probes: Called after every epoch, in every process; their numbers end up in ``Epoch.measured``.
         on_step: Told now and then how it goes, by the first process; see :class:`Step`.
@@ -108,22 +110,26 @@ def fit(
             measured = {name: value for probe in probes for name, value in probe(engine.bare, progress.step).items()}
             if validation:
                 valid = validate(engine.bare, validation, plan.batch_size, loss_name)
-                measured |= {f"validation_{name}": value for name, value in valid.items()}
+                measured |= {f"{validation_name}_{name}": value for name, value in valid.items()}
                 progress.plateau = progress.plateau.after(valid[plan.monitor], plan.monitor, plan.cut_after)
+                if plan.ends_with_best and not progress.plateau.since_best:
+                    engine.keep_best()
             progress.epochs.append(Epoch(progress.epoch, progress.step, mean_loss, accuracy, lr, measured))
             progress.epoch, progress.batch, progress.seconds = progress.epoch + 1, 0, 0.0
             correct.zero_()
             if on_epoch and accelerator.is_main_process:
                 on_epoch(progress.epochs[-1])
         snapshots.save(engine, order.get_state(), losses, correct)
-    return Fit(tuple(progress.epochs), median(progress.step_seconds))
+        engine.put_best()
+    best = len(progress.epochs) - progress.plateau.since_best if engine.best else None
+    return Fit(tuple(progress.epochs), median(progress.step_seconds), best)
 
 
 def _check(plan: Plan, train: Split, validation: Split | None, world: int) -> None:
     if plan.batch_size % world:
         raise ValueError(f"batch_size needs to be a multiple of the {world} processes, got {plan.batch_size}.")
     if plan.needs_validation and not validation:
-        raise ValueError("cut_after and stop_after need validation data to go by, got none.")
+        raise ValueError("cut_after, stop_after and keep_best need validation data to go by, got none.")
     if plan.needs_validation and plan.monitor == "accuracy" and train.answers.is_floating_point():
         raise ValueError("monitor 'accuracy' needs answers that are classes, got numbers. Use 'loss'.")
 

@@ -41,7 +41,10 @@ class Plan:
         cut_after: Epochs in a row without getting better that are borne before the rate is multiplied by ``cut``;
             0 for never.
         cut: See ``cut_after``.
-        stop_after: Epochs in a row without getting better after which training ends; 0 for never.
+        stop_after: Epochs in a row without getting better after which training ends, with the weights of the best epoch;
+            0 for never.
+        keep_best: Whether training ends with the weights of the epoch that was best on the validation data, also without
+            ``stop_after``.
         loss: One of ``LOSSES``; left out, cross-entropy for classes and the squared error for numbers.
         mixup: Both parameters of the Beta distribution images are mixed by; 0 for no mixing.
         clip: Largest norm of the gradient; 0 for any.
@@ -66,6 +69,7 @@ class Plan:
     cut_after: int = 0
     cut: float = 0.1
     stop_after: int = 0
+    keep_best: bool = False
     loss: str = ""
     mixup: float = 0.0
     clip: float = 0.0
@@ -100,7 +104,11 @@ class Plan:
 
     @property
     def needs_validation(self) -> bool:
-        return bool(self.cut_after or self.stop_after)
+        return bool(self.cut_after) or self.ends_with_best
+
+    @property
+    def ends_with_best(self) -> bool:
+        return bool(self.stop_after) or self.keep_best
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

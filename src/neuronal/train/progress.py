@@ -56,6 +56,8 @@ class Fit:
     epochs: tuple[Epoch, ...]
     step_seconds: float
     """Median over the epochs of the mean time of a step."""
+    best_epoch: int | None = None
+    """The epoch whose weights the model has, where the plan asks for the best ones; None for the last."""
 
 
 class Diverged(RuntimeError):
