@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from neuronal.cli.errors import one_line_errors, stopping
-from neuronal.cli.options import AsJson, Out, whole_numbers
+from neuronal.cli.options import AsJson, ModelOption, Out, whole_numbers, with_model_options
 from neuronal.names import find
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def compare(
     data: Annotated[str | None, typer.Option(help="Dataset (see: neuronal data), or a path to your own.")] = None,
     model: Annotated[str | None, typer.Option(help="Network (see: neuronal models).")] = None,
     widths: Annotated[str | None, typer.Option(help="Units per layer, such as 32,64,128.")] = None,
+    model_option: ModelOption = None,
     neurons: Annotated[str | None, typer.Option(help="Neurons, such as standard,zero_bias; all if left out.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds, such as 0,1,2 or 0-9.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
@@ -70,7 +71,8 @@ def compare(
         from neuronal.experiments.sweep import prepare, sweep
         from neuronal.report.terminal import Bars
 
-        study = _study(recipe, {key: value for key, value in options.items() if value is not None}, neurons, name)
+        given = {key: value for key, value in options.items() if value is not None}
+        study = _study(recipe, given, model_option, neurons, name)
         folder = out / study.recipe.name
         prepare(study, folder)
     bars = Bars(Console(stderr=True))
@@ -100,7 +102,13 @@ def report(
         _show(study, run, records, False, as_json)
 
 
-def _study(recipe: str | None, options: Mapping[str, Any], neurons: str | None, name: str | None) -> Study:
+def _study(
+    recipe: str | None,
+    options: Mapping[str, Any],
+    model_option: list[str] | None,
+    neurons: str | None,
+    name: str | None,
+) -> Study:
     from neuronal.data.catalogue import label_of, load
     from neuronal.experiments.sweep import Study
     from neuronal.nn.families import FAMILIES, family
@@ -110,7 +118,7 @@ def _study(recipe: str | None, options: Mapping[str, Any], neurons: str | None, 
     start = DIGITS if recipe is None else find(RECIPES, recipe, "recipe")
     if recipe is None and "data" in options and load(options["data"]).task == "regression":
         start = LEVY
-    base = replace(start, **options)
+    base = with_model_options(replace(start, **options), model_option)
     own = base.name if recipe is not None else f"{label_of(base.data)}-{base.model}"
     place = own if name is None else name
     parts = Path(place).parts

@@ -6,13 +6,17 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from neuronal.cli.errors import fail
 
+if TYPE_CHECKING:
+    from neuronal.experiments.recipe import Recipe
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+ModelOption = Annotated[list[str] | None, typer.Option(help="An option of the model, such as width=32; once for each.")]
 Out = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 
 
@@ -42,6 +46,8 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
         field = {"seed": "seeds", "neuron": "family", "neurons": "family"}.get(field, field)
         if not equals or not text:
             raise ValueError(f"--{option} needs field=value, got {word!r}.")
+        if field == "model_options":
+            raise ValueError("model options are given one by one: --model-option name=value.")
         if field == "seeds":
             base = replace(base, seeds=whole_numbers(option, text))
             continue
@@ -67,13 +73,19 @@ def _truth(word: str) -> bool:
     return {"true": True, "false": False}[word.lower()]
 
 
-def named_values(words: Sequence[str]) -> dict[str, Any]:
+def with_model_options(recipe: Recipe, words: Sequence[str] | None) -> Recipe:
+    """The recipe with the options of ``--model-option`` beside its own."""
+    further = named_values(words or [], "model-option")
+    return replace(recipe, model_options={**dict(recipe.model_options), **further})
+
+
+def named_values(words: Sequence[str], option: str = "option") -> dict[str, Any]:
     """Options given as name=value; a value that is JSON is taken as such, any other as text."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            raise ValueError(f"--option needs name=value, got {word!r}.")
+            raise ValueError(f"--{option} needs name=value, got {word!r}.")
         try:
             found[name] = json.loads(value)
         except ValueError:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from neuronal.cli.errors import one_line_errors, stopping
-from neuronal.cli.options import AsJson, Out, grid_of
+from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
 from neuronal.names import find
 
 
@@ -20,6 +20,7 @@ def sweep(
     grid: Annotated[
         list[str], typer.Option(help="A field and its values, such as lr=0.001,0.01 or seeds=0-9; once for each field.")
     ],
+    model_option: ModelOption = None,
     engine: Annotated[str, typer.Option(help="processes, here, or slurm.")] = "processes",
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core if left out.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
@@ -43,7 +44,7 @@ def sweep(
         from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Bars, choice_table
 
-        study = grid_of(find(RECIPES, recipe, "recipe"), grid, name)
+        study = grid_of(with_model_options(find(RECIPES, recipe, "recipe"), model_option), grid, name)
         folder = out / study.recipe.name
         engines: dict[str, Callable[[], Any]] = {
             "here": InTurn,

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from neuronal.cli.errors import fail, one_line_errors
-from neuronal.cli.options import AsJson, Out, grid_of
+from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
 from neuronal.names import find
 
 
@@ -22,6 +22,7 @@ def train(
     set: Annotated[
         list[str] | None, typer.Option(help="A field and its value, such as lr=0.01; once for each.")
     ] = None,
+    model_option: ModelOption = None,
     seed: Annotated[int, typer.Option(help="Fixes everything random.")] = 0,
     every: Annotated[int | None, typer.Option(help="Steps between checkpoints; five minutes if left out.")] = None,
     name: Annotated[str | None, typer.Option(help="Folder of this training.")] = None,
@@ -46,7 +47,8 @@ def train(
         from neuronal.train.engine import is_first_process
         from neuronal.train.log import Log
 
-        base = replace(find(RECIPES, recipe, "recipe"), family=family(neuron).name)
+        start = with_model_options(find(RECIPES, recipe, "recipe"), model_option)
+        base = replace(start, family=family(neuron).name)
         (chosen,) = grid_of(base, [*(set or []), f"seeds={seed}"], name or f"{base.name}-{neuron}", "set").variants()
         folder = out / chosen.name
         check(chosen)

@@ -15,6 +15,7 @@ from torch import nn
 from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
+from neuronal.data.errors import one_line
 from neuronal.data.training_set import fraction, with_wrong_labels
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
@@ -94,8 +95,17 @@ def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     given = {"widths": recipe.widths, "norm": recipe.norm}
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
     shape = {"num_classes": data.num_outputs, "in_chans": data.in_chans, "img_size": data.img_size}
+    further = dict(recipe.model_options)
+    if twice := sorted(further.keys() & (options.keys() | shape.keys())):
+        raise ValueError(f"model option {twice[0]} is decided already, by the recipe's own field or the data.")
     with seeded(seed):
-        return create_model(recipe.model, recipe.family, **shape, **options)
+        try:
+            return create_model(recipe.model, recipe.family, **shape, **options, **further)
+        except (TypeError, RuntimeError) as wrong:
+            if not further:
+                raise
+            # What the layers say of a value they cannot use.
+            raise ValueError(f"{recipe.model} cannot be made with {further} ({one_line(wrong)}).") from wrong
 
 
 def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> Record:
