@@ -87,6 +87,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Draw the page of a run again from its records, without training anything."""
+    from neuronal.data.catalogue import load
     from neuronal.experiments.sweep import finished, read_study
     from neuronal.report.terminal import Bars
 
@@ -99,6 +100,11 @@ def report(
             raise ValueError(f"{run} has no finished cell to report on. Run its neuronal compare first.")
         if len(records) < len(found):
             print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
+        if any(record.data not in ("", load(study.recipe.data).checksum()) for record in records):
+            print(
+                f"neuronal: the data at {study.recipe.data} have changed since these cells were trained",
+                file=sys.stderr,
+            )
         _show(study, run, records, False, as_json)
 
 

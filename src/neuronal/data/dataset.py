@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -120,6 +122,14 @@ class Dataset:
     def num_outputs(self) -> int:
         """What a network for this set puts out: one number per class, or the one number to predict."""
         return len(self.classes) if self.task == "classification" else 1
+
+    def checksum(self) -> str:
+        """Sixteen characters that differ when an input, an answer or a class does; scaling does not count."""
+        digest = hashlib.sha256(json.dumps(self.classes).encode())
+        for part in (self.train.stored, self.train.answers, self.test.stored, self.test.answers):
+            digest.update(f"{tuple(part.shape)}{part.dtype}".encode())
+            digest.update(part.cpu().contiguous().numpy().reshape(-1).view("uint8").data)
+        return digest.hexdigest()[:16]
 
     def scaled(self, how: str) -> Dataset:
         """The same data scaled as ``how`` says, one of ``SCALINGS``; test data by the numbers of the training data."""

@@ -125,7 +125,7 @@ def compare(records: Iterable[Record], *, baseline: str = STANDARD.name) -> Comp
     intervals hold for all neurons at once with 95% confidence (Bonferroni over the neurons that are compared).
 
     Raises:
-        ValueError: The records differ in more than neuron and seed, or a cell is there twice.
+        ValueError: The records differ in more than neuron and seed, or in their data, or a cell is there twice.
     """
     groups = by_family(records)
     _one_experiment([record for group in groups.values() for record in group])
@@ -152,6 +152,11 @@ def _one_experiment(records: Sequence[Record]) -> None:
         if replace(record.recipe, family=first.family, name=first.name, seeds=first.seeds) != first:
             raise ValueError(
                 f"compare needs records of one experiment, got different recipes for {record.recipe.family}."
+            )
+        if record.data and records[0].data and record.data != records[0].data:
+            raise ValueError(
+                f"compare needs records of the same data, but {record.recipe.data} changed between "
+                f"{records[0].recipe.family} with seed {records[0].seed} and {record.recipe.family} with seed {record.seed}."
             )
         if (record.recipe.family, record.seed) in seen:
             raise ValueError(f"compare needs each cell once, got {record.recipe.family} with seed {record.seed} twice.")

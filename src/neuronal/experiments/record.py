@@ -45,6 +45,8 @@ class Record:
     finished: str
     """When, in UTC."""
     environment: Mapping[str, str]
+    data: str = ""
+    """Checksum of the data it was trained and tested on; empty in records of before there was one."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; with them, in words, what the choices went by."""
@@ -54,7 +56,7 @@ class Record:
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         failure = values["failure"]
         return cls(
-            **{field.name: values[field.name] for field in fields(cls)}
+            **{field.name: values[field.name] for field in fields(cls) if field.name in values or field.name != "data"}
             | {
                 "recipe": Recipe.from_json(values["recipe"]),
                 "epochs": tuple(dict(row) for row in values["epochs"]),

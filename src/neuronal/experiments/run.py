@@ -199,6 +199,7 @@ def trained(
         step_seconds=step_seconds,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=environment(),
+        data=data.checksum(),
     )
     return record, model
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Grid, Plan, Study, read_plan
 from neuronal.experiments.cost import Costs, measure
 from neuronal.experiments.engine import Engine, InTurn
@@ -38,7 +39,8 @@ def sweep(
 ) -> tuple[Record, ...]:
     """Runs every cell of ``study`` that has no record under ``folder`` yet; returns the records of all, in order.
 
-    A record is written the moment its cell ends, so stopping at any time loses at most the cells in training.
+    A record is written the moment its cell ends, so stopping at any time loses at most the cells in training. Where the data
+    are no longer what a record was made of, its cell is trained again.
 
     Args:
         study: What to run; every name in it is checked before the first cell is trained.
@@ -54,8 +56,9 @@ def sweep(
     watch.sweep_started(cells)
     records: dict[Cell, Record] = {}
     if not fresh:
+        data = {name: load(name).checksum() for name in {cell.recipe.data for cell in cells}}
         for cell in cells:
-            if record := finished(cell, folder, watch):
+            if record := finished(cell, folder, watch, data[cell.recipe.data]):
                 records[cell] = record
                 watch.cell_ended(record, reused=True)
     left = [cell for cell in cells if cell not in records]
@@ -87,8 +90,11 @@ def read_study(folder: Path) -> Study:
     return found
 
 
-def finished(cell: Cell, folder: Path, watch: Watch) -> Record | None:
-    """The record of ``cell``, if there is a sound one; a damaged or foreign file is renamed so that nothing is lost."""
+def finished(cell: Cell, folder: Path, watch: Watch, data: str = "") -> Record | None:
+    """The record of ``cell``, if there is a sound one of ``data``, their checksum; any if left out.
+
+    A damaged, foreign or outdated file is renamed so that nothing is lost.
+    """
     path = folder / "cells" / cell_name(cell.recipe, cell.seed)
     if not path.exists():
         return None
@@ -99,6 +105,9 @@ def finished(cell: Cell, folder: Path, watch: Watch) -> Record | None:
             raise Damaged("it holds the record of another cell")
     except Damaged as damage:
         watch.set_aside(set_aside(path), str(damage))
+        return None
+    if data and record.data and record.data != data:
+        watch.set_aside(set_aside(path, "outdated"), f"the data at {cell.recipe.data} have changed since")
         return None
     return record
 

@@ -77,7 +77,7 @@ class Bars(Watch):
         self._console.print(f"  {escape(name)}: {outcome} ({how})", highlight=False)
 
     def set_aside(self, file: Path, reason: str) -> None:
-        text = f"  damaged record, that cell counts as not trained: {reason}; the file is kept as {file}"
+        text = f"  a record that cannot be used, its cell counts as not trained: {reason}; the file is kept as {file}"
         self._console.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
 
 

@@ -159,11 +159,15 @@ class Snapshots:
 def _training(model: nn.Module, train: Split, plan: Plan, seed: int, processes: int) -> dict[str, Any]:
     """What has to be the same for a training to go on, in JSON."""
     names = {name: f"{list(value.shape)} {value.dtype}" for name, value in model.state_dict().items()}
-    labels = zlib.crc32(train.y.cpu().contiguous().numpy().tobytes())
-    data = {"images": len(train), "shape": list(train.stored.shape[1:]), "labels": labels}
+    sums = {name: _sum(part) for name, part in (("inputs", train.stored), ("labels", train.answers))}
+    data = {"images": len(train), "shape": list(train.stored.shape[1:]), **sums}
     whole = {"plan": plan.to_json(), "model": names, "data": data, "seed": {"seed": seed}}
     same: dict[str, Any] = json.loads(json.dumps({**whole, "processes": {"processes": processes}}))
     return same
+
+
+def _sum(values: Tensor) -> int:
+    return zlib.crc32(values.cpu().contiguous().numpy().reshape(-1).view("uint8").data)
 
 
 def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:
