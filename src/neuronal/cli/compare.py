@@ -70,16 +70,18 @@ def compare(
     with one_line_errors():
         from neuronal.experiments.sweep import prepare, sweep
         from neuronal.report.terminal import Bars
+        from neuronal.train.engine import is_first_process
 
         given = {key: value for key, value in options.items() if value is not None}
         study = _study(recipe, given, model_option, neurons, name)
         folder = out / study.recipe.name
         prepare(study, folder)
-    bars = Bars(Console(stderr=True))
+    bars = Bars(Console(stderr=True, quiet=not is_first_process()))
     with stopping(study, folder, bars, fresh):
         with bars:
             records = sweep(study, folder, fresh=fresh, watch=bars)
-        _show(study, folder, records, fresh, as_json)
+        if is_first_process():
+            _show(study, folder, records, fresh, as_json)
 
 
 def report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ class Terminated(KeyboardInterrupt):
 
 
 def fail(line: str, code: int) -> NoReturn:
-    print(f"neuronal: {line}", file=sys.stderr)
+    """Ends the command with its one line; among several processes the others than the first say which they are."""
+    rank = os.environ.get("RANK", "0")
+    print(f"neuronal: {line}" if rank == "0" else f"neuronal, process {rank}: {line}", file=sys.stderr)
     raise typer.Exit(code)
 
 

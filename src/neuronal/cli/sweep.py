@@ -43,9 +43,15 @@ def sweep(
         from neuronal.experiments.tune import choose as chosen
         from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Bars, choice_table
+        from neuronal.train.engine import is_first_process, processes
 
         study = grid_of(with_model_options(find(RECIPES, recipe, "recipe"), model_option), grid, name)
         folder = out / study.recipe.name
+        if processes().num_processes > 1 and engine != "here":
+            raise ValueError(
+                f"--engine {engine} starts processes of its own: run neuronal sweep without torchrun. To spread each cell "
+                "over the launcher's processes, use --engine here."
+            )
         engines: dict[str, Callable[[], Any]] = {
             "here": InTurn,
             "processes": lambda: Processes(workers, threads, None if memory is None else int(memory * 1e9)),
@@ -53,11 +59,13 @@ def sweep(
         }
         place = find(engines, engine, "engine")()
         prepare(study, folder)
-    bars = Bars(Console(stderr=True))
+    bars = Bars(Console(stderr=True, quiet=not is_first_process()))
     with stopping(study, folder, bars, fresh), bars:
         records = run_sweep(study, folder, fresh=fresh, watch=bars, engine=place)
     with one_line_errors():
         choices = chosen(records, choose)
+    if not is_first_process():
+        return
     if as_json:
         print(json.dumps({"grid": study.to_json(), "choices": [choice.to_json() for choice in choices]}, indent=1))
     else:

@@ -55,10 +55,10 @@ def train(
         make_writable(folder)
         place = folder / "checkpoints"
         note = "" if chosen.protocol == "clean" else f"protocol {chosen.protocol}: {PROTOCOLS[chosen.protocol]}"
-        if note:
+        if note and is_first_process():
             print(f"neuronal: {note}", file=sys.stderr)
         kept = Checkpoints(place, **({} if every is None else {"every": every}))
-    with one_line_errors(), Live(Console(stderr=True), chosen) as live:
+    with one_line_errors(), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
         record, model = trained(
             chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch, note=note), on_step=live.step, checkpoints=kept
         )

@@ -15,6 +15,7 @@ from neuronal.experiments.environment import environment
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.run import check
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed
+from neuronal.train.engine import from_first, is_first_process
 from neuronal.train.progress import Epoch
 
 __all__ = ["Cell", "Grid", "Study", "Watch", "costs", "finished", "prepare", "read_study", "sweep"]
@@ -39,6 +40,7 @@ def sweep(
 ) -> tuple[Record, ...]:
     """Runs every cell of ``study`` that has no record under ``folder`` yet; returns the records of all, in order.
 
+    Among several processes of a launcher all train together, and the first one alone reads and writes files.
     A record is written the moment its cell ends, so stopping at any time loses at most the cells in training. Where the data
     are no longer what a record was made of, its cell is trained again.
 
@@ -51,16 +53,13 @@ def sweep(
     """
     watch = watch or Watch()
     prepare(study, folder)
-    write_sealed(folder / "study.json", study.to_json())
+    if is_first_process():
+        write_sealed(folder / "study.json", study.to_json())
     cells = study.cells()
     watch.sweep_started(cells)
-    records: dict[Cell, Record] = {}
-    if not fresh:
-        data = {name: load(name).checksum() for name in {cell.recipe.data for cell in cells}}
-        for cell in cells:
-            if record := finished(cell, folder, watch, data[cell.recipe.data]):
-                records[cell] = record
-                watch.cell_ended(record, reused=True)
+    records: dict[Cell, Record] = {} if fresh else from_first(lambda: _finished(cells, folder, watch))
+    for record in records.values():
+        watch.cell_ended(record, reused=True)
     left = [cell for cell in cells if cell not in records]
     for cell, record in (engine or InTurn()).train(left, folder / "cells", watch.cell_started, watch.epoch_ended):
         records[cell] = record
@@ -88,6 +87,13 @@ def read_study(folder: Path) -> Study:
     if not isinstance(found, Study):
         raise ValueError(f"{folder} holds a grid, not a comparison of neurons. neuronal sweep shows it.")
     return found
+
+
+def _finished(cells: Sequence[Cell], folder: Path, watch: Watch) -> dict[Cell, Record]:
+    """The sound records there are of the data as they are now."""
+    data = {name: load(name).checksum() for name in {cell.recipe.data for cell in cells}}
+    found = ((cell, finished(cell, folder, watch, data[cell.recipe.data])) for cell in cells)
+    return {cell: record for cell, record in found if record}
 
 
 def finished(cell: Cell, folder: Path, watch: Watch, data: str = "") -> Record | None:

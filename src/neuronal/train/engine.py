@@ -6,17 +6,19 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import broadcast_object_list
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from neuronal.train.optim import Plan, parameter_groups
 
+T = TypeVar("T")
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -26,13 +28,33 @@ def accelerator_for(plan: Plan) -> Accelerator:
     if state and state["_mixed_precision"] != plan.precision:
         # Accelerate keeps one precision per program; two plans in one program may differ.
         AcceleratorState._reset_state()
-    return Accelerator(mixed_precision=plan.precision)
+    return Accelerator(mixed_precision=plan.precision, cpu=_is_on_cpu())
+
+
+def processes() -> PartialState:
+    """Which process this is, of how many a launcher such as torchrun has started, and on which device."""
+    return PartialState(cpu=_is_on_cpu())
 
 
 def is_first_process() -> bool:
     """Whether this is the process that writes things down, of one or of many."""
-    first: bool = PartialState().is_main_process
+    first: bool = processes().is_main_process
     return first
+
+
+def _is_on_cpu() -> bool:
+    # Left to itself, Accelerate takes processes on a machine without GPUs for strangers: each would train all alone.
+    asked = os.environ.get("ACCELERATE_USE_CPU", "false").lower() in ("1", "true", "yes", "y", "t", "on")
+    return asked or (int(os.environ.get("WORLD_SIZE", 1)) > 1 and not torch.accelerator.is_available())
+
+
+def from_first(make: Callable[[], T]) -> T:
+    """What ``make`` returns in the first process, in all of them; it is called in that one alone."""
+    made = [make() if is_first_process() else None]
+    if processes().num_processes > 1:
+        broadcast_object_list(made)
+    answer: T = made[0]  # type: ignore[assignment]
+    return answer
 
 
 class Engine:
