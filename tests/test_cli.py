@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from neuronal import cli
+from neuronal.cli import app as cli
 from neuronal.experiments import engine as engine_module
 from neuronal.experiments import sweep as sweep_module
 from neuronal.experiments.recipe import Recipe
@@ -221,7 +221,9 @@ def test_lists(capsys, command):
 
 
 def test_help_needs_no_torch():
-    code = "import sys; from neuronal.cli import main; main(['compare', '--help']); sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys; from neuronal.cli.app import main; main(['compare', '--help']); sys.exit('torch' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0
     assert "--fresh" in done.stdout

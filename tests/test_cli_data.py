@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from neuronal import cli
+from neuronal.cli import app as cli
 from tests.data.made_up import write_folders, write_set
 
 
@@ -105,7 +105,7 @@ def test_compare_on_a_table_and_on_points(capsys, tmp_path):
     ("words", "line"),
     [
         (["arrows", "--model", "cnn"], "cnn reads images, arrows is a table. Use fcn or mlp1."),
-        (["levy", "--model", "fcn"], "levy is for regression; only classification can be trained so far."),
+        (["levy", "--model", "cnn"], "cnn reads images, levy is a table. Use fcn or mlp1."),
         (["mnist"], "Get it with: neuronal data fetch mnist"),
     ],
 )

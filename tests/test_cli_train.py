@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import neuronal
-from neuronal import cli
+from neuronal.cli import app as cli
 from neuronal.train.log import read_log
 
 WORDS = ["train", "digits", "--set", "model=fcn", "--set", "widths=16", "--set", "epochs=3", "--neuron", "zero_bias"]
@@ -76,6 +76,9 @@ def test_a_diverging_training_says_where_and_keeps_the_last_good_state(capsys):
         (["--set", "scaling=wild"], "Unknown scaling 'wild'."),
         (["--neuron", "nothing"], "Unknown neuron 'nothing'."),
         (["--set", "norm=batch", "--neuron", "zero_bias"], "the class would depend on contrast"),
+        (["--model-option", "widht=3", "--set", "model=mlp1"], "Unknown option of model 'mlp1' 'widht'."),
+        (["--model-option", "width"], "--model-option needs name=value, got 'width'."),
+        (["--set", "model_options=3"], "model options are given one by one: --model-option name=value."),
         (["--every", "0"], "checkpoints need every to be"),
     ],
 )
@@ -84,3 +87,16 @@ def test_train_refuses_in_one_line(words, line, capsys):
     said = capsys.readouterr().err.strip()
     assert line in said
     assert "\n" not in said
+
+
+def test_model_options_are_taken_by_every_command_that_trains(capsys):
+    more = ["--model-option", "width=7", "--json"]
+    assert cli.main(["train", "digits", "--set", "model=mlp1", "--set", "epochs=1", *more]) == 0
+    model = neuronal.load_model(json.loads(capsys.readouterr().out)["model"])
+    assert model.head.in_features == 7
+    assert cli.main(["sweep", "digits", "--grid", "model=mlp1", "--grid", "epochs=1", "--engine", "here", *more]) == 0
+    assert json.loads(capsys.readouterr().out)["grid"]["recipe"]["model_options"] == {"width": 7}
+    words = ["--model", "mlp1", "--epochs", "1", "--neurons", "standard", "--seeds", "0"]
+    assert cli.main(["compare", *words, *more]) == 0
+    row = json.loads(capsys.readouterr().out)["comparison"]["rows"][0]
+    assert row["estimates"]["parameters"]["mean"] == 64 * 7 + 7 + 7 * 10 + 10

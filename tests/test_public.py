@@ -19,7 +19,7 @@ def test_an_unknown_name_is_an_attribute_error():
         neuronal.convrt  # noqa: B018
 
 
-@pytest.mark.parametrize("words", ["import neuronal", "import neuronal.cli"])
+@pytest.mark.parametrize("words", ["import neuronal", "import neuronal.cli.app"])
 def test_importing_does_not_wait_for_torch(words):
     code = f"import sys; {words}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

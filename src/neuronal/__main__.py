@@ -5,7 +5,7 @@ import sys
 
 def main() -> None:
     try:
-        from neuronal.cli import main as run_command
+        from neuronal.cli.app import main as run_command
     except KeyboardInterrupt:
         sys.exit(130)
     except ModuleNotFoundError as missing:

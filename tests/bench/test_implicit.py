@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from neuronal import cli
 from neuronal.bench import implicit
 from neuronal.bench.implicit import Case, Measured, exponent, peak_memory
+from neuronal.cli import app as cli
 from neuronal.train.timing import StepTime
 
 

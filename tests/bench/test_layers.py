@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from neuronal import cli
 from neuronal.bench import layers
 from neuronal.bench.layers import LAYERS, LIMITS, SHAPES, Shape, Timed, growth, measure
+from neuronal.cli import app as cli
 from neuronal.train.timing import StepTime
 
 SMALL = (Shape(4, 4, 2), Shape(8, 4, 2), Shape(8, 6, 2))

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from neuronal import cli
 from neuronal.bench import train
 from neuronal.bench.train import Case, bare_loop, measure
+from neuronal.cli import app as cli
 from neuronal.data.dataset import Split
 from neuronal.models.registry import create_model
 from neuronal.train.loop import fit

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuronal.data.augment import Augment, contrasted, cropped, cut_out, flipped, mixed
+from neuronal.data.augment import Augment, contrasted, cropped, cut_out, flipped
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
 seeds = st.integers(0, 2**32)
@@ -74,30 +74,7 @@ def test_contrast(shape, seed, low, more):
         np.testing.assert_allclose(result, image * (low + more * factor), rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
-@given(shapes, seeds, st.floats(0.05, 5))
-def test_mixup(shape, seed, alpha):
-    x, y = batch(shape), torch.arange(shape[0])
-    got = mixed(x, y, alpha, draws(seed))
-    order = torch.randperm(len(x), generator=draws(seed)).tolist()
-    assert 0 <= got.share <= 1
-    assert got.y.equal(y)
-    assert got.other.tolist() == order
-    for n, result in enumerate(got.x.numpy()):
-        expected = got.share * x[n].numpy() + (1 - got.share) * x[order[n]].numpy()
-        np.testing.assert_allclose(result, expected, rtol=1e-12)
-
-
-def test_the_share_of_mixup_is_beta():
-    generator = draws(0)
-    x, y = torch.zeros(1, 1, 1, 1), torch.zeros(1)
-    shares = torch.tensor([mixed(x, y, 0.7, generator).share for _ in range(4000)]).double()
-    # Beta(a, a) has mean 1/2 and variance 1/(4(2a + 1)); four standard errors.
-    assert shares.mean().item() == pytest.approx(0.5, abs=0.022)
-    assert shares.var().item() == pytest.approx(1 / (4 * 2.4), rel=0.08)
-
-
-EVERYTHING = Augment(crop=2, flip=True, cutout=3, cutout_fill="mean", contrast=(0.2, 1.0), mixup=0.7)
+EVERYTHING = Augment(crop=2, flip=True, cutout=3, cutout_fill="mean", contrast=(0.2, 1.0))
 
 
 def test_apply_is_crop_flip_cutout_contrast_in_this_order():
@@ -108,36 +85,26 @@ def test_apply_is_crop_flip_cutout_contrast_in_this_order():
 
 
 def test_the_state_of_the_generator_is_all_it_takes_to_go_on():
-    x, y, generator = batch((5, 3, 8, 8)), torch.arange(5), draws(0)
-
-    def step():
-        mix = EVERYTHING.mix(EVERYTHING.apply(x, generator), y, generator)
-        return mix.x, mix.other, mix.share
-
-    step()
+    x, generator = batch((5, 3, 8, 8)), draws(0)
+    EVERYTHING.apply(x, generator)
     state = generator.get_state()
-    expected = [step() for _ in range(3)]
+    expected = [EVERYTHING.apply(x, generator) for _ in range(3)]
     generator.set_state(state)
     torch.manual_seed(99)
-    for (x1, other1, share1), (x2, other2, share2) in zip(expected, [step() for _ in range(3)], strict=True):
-        assert x1.equal(x2)
-        assert other1.equal(other2)
-        assert share1 == share2
+    assert all(EVERYTHING.apply(x, generator).equal(one) for one in expected)
 
 
 def test_nothing_asked_for_is_nothing_done():
-    x, y, generator = batch((2, 1, 3, 3)), torch.arange(2), draws(0)
+    x, generator = batch((2, 1, 3, 3)), draws(0)
     before = generator.get_state()
     assert Augment().apply(x, generator) is x
-    assert Augment().mix(x, y, generator).x is x
-    assert Augment().mix(x, y, generator).share == 1
     assert generator.get_state().equal(before)
 
 
 def test_the_batch_handed_in_stays_as_it_is():
     x = batch((4, 3, 8, 8))
     before = x.clone()
-    EVERYTHING.mix(EVERYTHING.apply(x, draws(1)), torch.arange(4), draws(1))
+    EVERYTHING.apply(x, draws(1))
     assert x.equal(before)
 
 
@@ -151,7 +118,7 @@ def test_a_description_survives_json():
     ("values", "reason"),
     [
         ({"crop": -1}, "crop needs to be 0 or more, got -1"),
-        ({"mixup": float("nan")}, "mixup needs to be 0 or more, got nan"),
+        ({"cutout": float("nan")}, "cutout needs to be 0 or more, got nan"),
         ({"contrast": (1.0, 0.5)}, "contrast needs a smallest and a largest factor"),
         ({"contrast": (1.0,)}, "contrast needs a smallest and a largest factor"),
         ({"cutout_fill": "means"}, "Unknown fill of cutout 'means'. Did you mean 'mean'"),
@@ -171,8 +138,5 @@ def test_rows_of_a_table_cannot_be_cropped():
 
 @pytest.mark.gpu
 def test_a_cpu_generator_gives_the_same_batch_on_a_gpu():
-    x, y = batch((5, 3, 8, 8)).float(), torch.arange(5)
-    here = EVERYTHING.mix(EVERYTHING.apply(x, one := draws(7)), y, one)
-    there = EVERYTHING.mix(EVERYTHING.apply(x.cuda(), other := draws(7)), y.cuda(), other)
-    torch.testing.assert_close(there.x.cpu(), here.x)
-    assert there.other.cpu().equal(here.other)
+    x = batch((5, 3, 8, 8)).float()
+    torch.testing.assert_close(EVERYTHING.apply(x.cuda(), draws(7)).cpu(), EVERYTHING.apply(x, draws(7)))

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from neuronal.data.catalogue import load
-from neuronal.data.dataset import Split, shuffled_batches
+from neuronal.data.dataset import Dataset, Split, shuffled_batches
 from neuronal.names import UnknownName
 
 
@@ -39,3 +39,18 @@ def test_batches_are_every_row_once_in_a_new_order_each_time():
 def test_an_unknown_dataset_is_named():
     with pytest.raises(UnknownName, match=r"Unknown dataset 'digit'. Did you mean 'digits'\?"):
         load("digit")
+
+
+def test_the_checksum_is_that_of_the_contents():
+    x, y = torch.arange(12.0).reshape(4, 3), torch.tensor([0, 1, 0, 1])
+
+    def made(x=x, y=y, classes=("a", "b"), name="n"):
+        return Dataset(name, Split(x, y), Split(x[:1], y[:1]), classes, "source")
+
+    plain = made().checksum()
+    assert len(plain) == 16
+    assert made(x.clone(), name="other").checksum() == plain == made().scaled("standardise").checksum()
+    other = x.clone()
+    other[3, 2] += 1
+    different = [made(other), made(x.double()), made(x.reshape(4, 3, 1)), made(y=1 - y), made(classes=("a", "c"))]
+    assert len({plain, *(one.checksum() for one in different)}) == 6

@@ -35,6 +35,23 @@ def test_unit_is_how_data_come_and_the_way_back():
         data.scaled("standardize")
 
 
+def test_answers_that_are_numbers_are_standardised_by_the_training_data_and_back():
+    data = load("levy")
+    y, test = (part.answers.numpy().astype(np.float64) for part in (data.train, data.test))
+    scaled = data.scaled("standardise")
+    # float32 of numbers of size 1.
+    np.testing.assert_allclose(scaled.train.y.numpy(), (y - y.mean()) / y.std(), atol=1e-6)
+    np.testing.assert_allclose(scaled.test.y.numpy(), (test - y.mean()) / y.std(), atol=1e-5)
+    np.testing.assert_allclose(scaled.test.y * scaled.test.answer_unit + y.mean(), test, atol=1e-5)
+    assert scaled.train.rows(slice(3)).y.equal(scaled.train.y[:3])
+    inputs = data.scaled("standardise_inputs")
+    assert inputs.train.x.equal(scaled.train.x)
+    assert inputs.train.y.equal(data.train.answers)
+    assert inputs.train.answer_unit == 1
+    assert scaled.scaled("unit").train.y.equal(data.train.answers)
+    assert load("digits").scaled("standardise").train.y.equal(load("digits").train.y)
+
+
 def test_a_constant_channel_is_only_centred():
     data = made_up(torch.full((4, 2), 3.0), torch.tensor([[3.0, 4.0]])).scaled("standardise")
     assert data.train.x.tolist() == [[0, 0]] * 4

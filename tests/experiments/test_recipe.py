@@ -14,6 +14,11 @@ recipes = st.builds(
     name=st.text(max_size=9),
     family=st.text(max_size=9),
     widths=st.lists(st.integers(1, 99), max_size=3).map(tuple),
+    model_options=st.dictionaries(
+        st.text(max_size=5),
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=3),
+        max_size=3,
+    ),
     lr=st.floats(1e-9, 1e9) | st.integers(1, 9),
     epochs=st.integers(1, 99),
     seeds=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True).map(tuple),
@@ -37,12 +42,21 @@ def test_every_choice_of_the_training_plan_is_a_choice_of_the_recipe():
 
 
 CHANGED = {"family": "x", "model": "x", "widths": (1,), "data": "x", "holdout": 0.5, "epochs": 7, "batch_size": 7}
-CHANGED |= {"norm": "x", "scaling": "x", "fraction": 0.5, "wrong_labels": 0.1, "crop": 1, "flip": True, "cutout": 2}
+CHANGED |= {
+    "norm": "x",
+    "model_options": {"depth": 3},
+    "scaling": "x",
+    "fraction": 0.5,
+    "wrong_labels": 0.1,
+    "crop": 1,
+    "flip": True,
+    "cutout": 2,
+}
 CHANGED |= {"contrast": (0.5, 1.5)}
 CHANGED |= {"optim": "x", "lr": 7.0, "momentum": 0.7, "weight_decay": 0.7, "schedule": "x", "probes": ()}
 CHANGED |= {"warmup": 0.5, "decay_weights_only": True, "scalar_lr": 0.1, "standard_epochs": 1, "monitor": "accuracy"}
 CHANGED |= {"cut_after": 7, "cut": 0.7, "stop_after": 7, "mixup": 0.7, "clip": 0.7, "accumulate": 7, "precision": "x"}
-CHANGED |= {"compile": True, "channels_last": True}
+CHANGED |= {"compile": True, "channels_last": True, "loss": "x", "keep_best": True, "protocol": "published"}
 
 
 @pytest.mark.parametrize("field", CHANGED)
@@ -55,6 +69,19 @@ def test_name_and_seeds_do_not_count_and_equal_numbers_are_equal():
     assert replace(Recipe("a"), name="b", seeds=(7,)).fingerprint() == Recipe("a").fingerprint()
     assert Recipe("a", lr=1).fingerprint() == Recipe("a", lr=1.0).fingerprint()
     assert Recipe("a", widths=[1, 2]).widths == (1, 2)
+
+
+def test_model_options_are_frozen_pairs_in_any_order():
+    one, other = (
+        Recipe("a", model_options={"width": 3, "depth": [1, [2]]}),
+        Recipe("a", model_options={"depth": (1, (2,))}),
+    )
+    assert one.model_options == (("depth", (1, (2,))), ("width", 3))
+    assert one.to_json()["model_options"] == {"depth": [1, [2]], "width": 3}
+    assert replace(other, model_options={"width": 3, **dict(other.model_options)}) == one
+    assert hash(one) == hash(replace(one, model_options=one.model_options))
+    with pytest.raises(ValueError, match=r"model option width needs numbers, text, .* got <object"):
+        Recipe("a", model_options={"width": object()})
 
 
 def test_wrong_recipes_are_refused():

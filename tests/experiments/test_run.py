@@ -141,6 +141,30 @@ def test_changes_of_the_images_and_scaling_reach_the_training(quick):
     assert run(replace(quick, flip=True), 0).epochs == run(replace(quick, flip=True), 0).epochs
 
 
+def test_model_options_reach_the_network(quick):
+    data = load("digits")
+    deep = replace(quick, model="ucn", widths=(), model_options={"depth": 4, "width": 5})
+    assert sum(isinstance(layer, torch.nn.Conv2d) for layer in network(deep, data, 0).modules()) == 4
+    check(deep)
+    assert run(replace(deep, epochs=1), 0).recipe == deep.__class__.from_json(replace(deep, epochs=1).to_json())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"widht": 3}, r"Unknown option of model 'mlp1' 'widht'. Did you mean 'width'\?"),
+        ({"width": "wide"}, "mlp1 cannot be made with {'width': 'wide'}"),
+        ({"width": -3}, "mlp1 cannot be made with {'width': -3}"),
+        ({"num_classes": 3}, "model option num_classes is decided already"),
+        ({"norm": "batch"}, "model option norm is decided already"),
+    ],
+)
+def test_model_options_that_cannot_be(quick, options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        check(replace(quick, model="mlp1", widths=(), norm="none", model_options=options))
+    assert "\n" not in str(error.value)
+
+
 def test_the_norm_reaches_the_network(quick):
     with_norm = run(replace(quick, norm="batch"), 0)
     assert with_norm.metrics["parameters"] > run(quick, 0).metrics["parameters"]

@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 
-from neuronal import cli
+from neuronal.cli import app as cli
 from neuronal.convert import convert
 from neuronal.models.registry import create_model
 from neuronal.nn.families import FAMILIES

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from neuronal.data.dataset import Split
+from neuronal.data.scaling import Scaling
 from neuronal.experiments.run import PROBES
 from neuronal.nn.families import FAMILIES
 from neuronal.probes.contrast import MULTIPLIERS, contrast
@@ -48,6 +49,12 @@ def test_zero_image_by_hand():
 def test_zero_image_of_a_certain_network_has_no_entropy():
     result = zero_image(linear([[1.0], [1.0]], [0.0, 1e4]), Split(torch.rand(4, 1), torch.zeros(4)))
     assert result["entropy"] == 0
+
+
+def test_score_of_numbers_by_hand():
+    split = Split(torch.tensor([[1.0], [2.0]]), torch.tensor([10.0, 16.0]), answer_scaling=Scaling((10.0,), (2.0,)))
+    # Predicted 1 and 2, where 0 and 3 are right: squares 1 and 1, of units of 2.
+    assert score(linear([[1.0]], [0.0]), split) == pytest.approx({"loss": 1.0, "rmse": 2.0})
 
 
 def test_dead_units_planted_in_vectors_and_maps():

@@ -178,6 +178,11 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(tmp_path):
         train(other, tmp_path)
     with pytest.raises(ValueError, match="its data has images = 50, this one's = 49"):
         fit(network(), data().rows(slice(49)), PLAN, seed=7, validation=data(), checkpoints=tmp_path)
+    for part, name in (("stored", "inputs"), ("answers", "labels")):
+        changed = data()
+        getattr(changed, part)[7] += 1
+        with pytest.raises(ValueError, match=rf"its data has {name} = \d+, this one's = \d+"):
+            fit(network(), changed, PLAN, seed=7, validation=data(), checkpoints=tmp_path)
 
 
 @pytest.mark.parametrize("where", ["save", "sync", "move"])

@@ -150,7 +150,7 @@ def test_mixup_blends_images_and_loss_alike():
     partner = torch.tensor([4, 0, 1, 2, 3])
     torch.testing.assert_close(mixed(x, 0.3), 0.3 * x + 0.7 * x[partner])
     soft = 0.3 * F.one_hot(y, 3) + 0.7 * F.one_hot(y[partner], 3)
-    torch.testing.assert_close(mixed_loss(logits, y, 0.3), F.cross_entropy(logits, soft))
+    torch.testing.assert_close(mixed_loss(logits, y, "cross_entropy", 0.3), F.cross_entropy(logits, soft))
     assert mixed(x, 1.0) is x
 
 
@@ -180,7 +180,7 @@ def test_validation_is_in_evaluation_mode_and_weighs_images_alike():
     model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
     model[1].eval()
     split = data()
-    found = validate(model, split, 16)
+    found = validate(model, split, 16, "cross_entropy")
     assert [m.training for m in model] == [True, False, True, True]
     logits = model.eval()(split.x)
     assert found["loss"] == pytest.approx(F.cross_entropy(logits, split.y).item(), rel=1e-6)
@@ -196,7 +196,7 @@ def test_a_plateau_cuts_the_rate_and_stops():
 
 
 def test_what_goes_by_validation_data_needs_them():
-    with pytest.raises(ValueError, match="cut_after and stop_after need validation data"):
+    with pytest.raises(ValueError, match="cut_after, stop_after and keep_best need validation data"):
         trained(replace(PLAN, stop_after=1))
 
 

@@ -19,6 +19,7 @@ from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.loop import fit
 from neuronal.train.optim import Plan
 from tests.train.small import augment, data
+from tests.train.test_best import wrong
 
 PLAN = Plan(epochs=2, batch_size=10, optim="sgd", lr=0.1, clip=0.5)
 
@@ -36,8 +37,8 @@ def network(norms: bool = True) -> nn.Module:
 def whole_training(parts: int):
     """With several parts nothing may depend on the batch, as other images meet in a part of two processes."""
     model, told = network(norms=parts == 1), []
-    plan = replace(PLAN, accumulate=parts)
-    fitted = fit(model, data(), plan, seed=1, validation=data(), on_epoch=lambda epoch: told.append(epoch.number))
+    plan = replace(PLAN, accumulate=parts, keep_best=True)
+    fitted = fit(model, data(), plan, seed=1, validation=wrong(), on_epoch=lambda epoch: told.append(epoch.number))
     return model.state_dict(), [asdict(epoch) for epoch in fitted.epochs], told
 
 
@@ -93,7 +94,8 @@ def sharded(folder: Path):
             nn.init.zeros_(model[1].weight)
         model.register_forward_pre_hook(lambda *_, calls=calls, stop_at=stop_at: _stop(next(calls) == stop_at))
         try:
-            fitted = fit(model, data(), PLAN, seed=1, validation=data(), checkpoints=chosen)
+            plan = replace(PLAN, keep_best=True)
+            fitted = fit(model, data(), plan, seed=1, validation=wrong(), checkpoints=chosen)
         except Stopped:
             continue
         state = model.state_dict()

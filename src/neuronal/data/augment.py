@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,21 +21,8 @@ FILLS = ("zero", "mean")
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """A batch mixed with itself: ``share`` of every image is its own, the rest that of another image.
-
-    The loss is ``share * loss(y) + (1 - share) * loss(other)``.
-    """
-
-    x: Tensor
-    y: Tensor
-    other: Tensor
-    share: float
-
-
-@dataclass(frozen=True)
 class Augment:
-    """Which changes are made, in this order: crop, flip, cutout, contrast; and mixup, which needs labels too.
+    """Which changes are made, in this order: crop, flip, cutout, contrast. (Mixup needs labels too: it is the plan's.)
 
     Args:
         crop: Zeros put around the image before a piece of the old size is cut out at random; 0 for none.
@@ -45,7 +31,6 @@ class Augment:
         cutout_fill: ``zero``, or ``mean``: each channel's mean over the square.
         contrast: Smallest and largest factor an image is multiplied by, every factor between equally likely; empty
             for none.
-        mixup: Parameter of the Beta distribution of the share; 0 for none.
     """
 
     crop: int = 0
@@ -53,13 +38,12 @@ class Augment:
     cutout: int = 0
     cutout_fill: str = "zero"
     contrast: tuple[float, ...] = ()
-    mixup: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "contrast", tuple(map(float, self.contrast)))
         if self.cutout_fill not in FILLS:
             raise UnknownName(unknown("fill of cutout", self.cutout_fill, FILLS))
-        for name in ("crop", "cutout", "mixup"):
+        for name in ("crop", "cutout"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} needs to be 0 or more, got {getattr(self, name)}.")
         if self.contrast and not (len(self.contrast) == 2 and 0 <= self.contrast[0] <= self.contrast[1] < float("inf")):
@@ -78,10 +62,6 @@ class Augment:
         if self.contrast:
             x = contrasted(x, self.contrast[0], self.contrast[1], generator)
         return x
-
-    def mix(self, x: Tensor, y: Tensor, generator: torch.Generator) -> Mixed:
-        """Mixup of the batch; without mixup the batch itself, with share 1."""
-        return mixed(x, y, self.mixup, generator) if self.mixup else Mixed(x, y, y, 1.0)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "contrast": list(self.contrast)}
@@ -127,15 +107,6 @@ def contrasted(x: Tensor, smallest: float, largest: float, generator: torch.Gene
     """Each image multiplied by a factor of its own."""
     factor = torch.rand(len(x), generator=generator, device=generator.device).to(x.device, x.dtype)
     return x * (smallest + (largest - smallest) * factor).view(-1, *(1,) * (x.dim() - 1))
-
-
-def mixed(x: Tensor, y: Tensor, alpha: float, generator: torch.Generator) -> Mixed:
-    """Every image mixed with another of the batch, all with one share drawn from Beta(alpha, alpha)."""
-    order = torch.randperm(len(x), generator=generator, device=generator.device).to(x.device)
-    # torch draws from Beta only with its global generator.
-    seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-    share = float(np.random.default_rng(seed).beta(alpha, alpha))
-    return Mixed(share * x + (1 - share) * x[order], y, y[order], share)
 
 
 def _whole(end: int, count: int, generator: torch.Generator, device: torch.device) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -24,18 +26,20 @@ class Split:
 
     Args:
         stored: Inputs as they are kept: floats, or bytes that stand for [0, 1].
-        y: Class numbers, or floats when the task is regression.
+        answers: Class numbers, or floats when the task is regression.
         scaling: Applied by ``x``, after bytes have become floats.
+        answer_scaling: Applied by ``y``, for regression.
     """
 
     stored: Tensor
-    y: Tensor
+    answers: Tensor
     scaling: Scaling | None = None
+    answer_scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
-        if len(self.stored) != len(self.y):
+        if len(self.stored) != len(self.answers):
             raise ValueError(
-                f"a split needs one label per input, got {len(self.stored)} inputs and {len(self.y)} labels."
+                f"a split needs one label per input, got {len(self.stored)} inputs and {len(self.answers)} labels."
             )
 
     @property
@@ -44,18 +48,28 @@ class Split:
         x = unit(self.stored)
         return x if self.scaling is None else self.scaling.apply(x)
 
+    @property
+    def y(self) -> Tensor:
+        """Class numbers, or the numbers to predict, scaled."""
+        return self.answers if self.answer_scaling is None else self.answer_scaling.apply(self.answers)
+
+    @property
+    def answer_unit(self) -> float:
+        """How much one of ``y`` is in the answers' own units."""
+        return 1.0 if self.answer_scaling is None else self.answer_scaling.std[0]
+
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self.answers)
 
     def to(self, device: torch.device) -> Split:
-        return replace(self, stored=self.stored.to(device), y=self.y.to(device))
+        return replace(self, stored=self.stored.to(device), answers=self.answers.to(device))
 
     def rows(self, index: Tensor | slice) -> Split:
-        return replace(self, stored=self.stored[index], y=self.y[index])
+        return replace(self, stored=self.stored[index], answers=self.answers[index])
 
     def groups(self) -> list[Tensor]:
         """Row numbers of each class, on the CPU; one group with all rows when the answers are not classes."""
-        y = self.y.cpu()
+        y = self.answers.cpu()
         if y.is_floating_point():
             return [torch.arange(len(y))]
         return [(y == label).nonzero().flatten() for label in y.unique()]
@@ -109,12 +123,23 @@ class Dataset:
         """What a network for this set puts out: one number per class, or the one number to predict."""
         return len(self.classes) if self.task == "classification" else 1
 
+    def checksum(self) -> str:
+        """Sixteen characters that differ when an input, an answer or a class does; scaling does not count."""
+        digest = hashlib.sha256(json.dumps(self.classes).encode())
+        for part in (self.train.stored, self.train.answers, self.test.stored, self.test.answers):
+            digest.update(f"{tuple(part.shape)}{part.dtype}".encode())
+            digest.update(part.cpu().contiguous().numpy().reshape(-1).view("uint8").data)
+        return digest.hexdigest()[:16]
+
     def scaled(self, how: str) -> Dataset:
-        """The same data with inputs scaled as ``how`` says, one of ``SCALINGS``; test data by the training numbers."""
+        """The same data scaled as ``how`` says, one of ``SCALINGS``; test data by the numbers of the training data."""
         if how not in SCALINGS:
             raise UnknownName(unknown("scaling", how, SCALINGS))
-        scaling = standardising(self.train.stored) if how == "standardise" else None
-        return replace(self, train=replace(self.train, scaling=scaling), test=replace(self.test, scaling=scaling))
+        scaling = None if how == "unit" else standardising(self.train.stored)
+        numbers = how == "standardise" and self.task == "regression"
+        answers = standardising(self.train.answers[:, None]) if numbers else None
+        train, test = (replace(part, scaling=scaling, answer_scaling=answers) for part in (self.train, self.test))
+        return replace(self, train=train, test=test)
 
 
 def shuffled_batches(count: int, batch_size: int, random: torch.Generator) -> Iterator[Tensor]:

@@ -1,4 +1,4 @@
-"""How inputs are scaled before a network sees them."""
+"""How inputs, and answers that are numbers, are scaled before a network sees them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SCALINGS = ("unit", "standardise")
-"""``unit`` leaves values as they are (images: [0, 1]); ``standardise`` takes the training mean and deviation away."""
+SCALINGS = ("unit", "standardise", "standardise_inputs")
+"""``unit`` leaves values as they are (images: [0, 1]); ``standardise`` takes the training mean and deviation away, of the
+inputs and of answers that are numbers; ``standardise_inputs`` leaves those answers as they are."""
 
 
 @dataclass(frozen=True)

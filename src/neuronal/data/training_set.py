@@ -44,4 +44,4 @@ def with_wrong_labels(split: Split, share: float, num_classes: int, seed: int) -
     steps = torch.randint(1, num_classes, (len(rows),), generator=random).to(split.y.device)
     y = split.y.clone()
     y[rows] = (y[rows] + steps) % num_classes
-    return replace(split, y=y)
+    return replace(split, answers=y)

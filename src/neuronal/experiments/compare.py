@@ -27,6 +27,7 @@ class Metric:
 
 METRICS = (
     Metric("accuracy", "test accuracy", "higher", lambda r: r.metrics["accuracy"]),
+    Metric("rmse", "test RMSE", "lower", lambda r: r.metrics["rmse"]),
     Metric("lowest", "lowest accuracy over contrasts", "higher", lambda r: min(r.probes["contrast"]["accuracy"])),
     Metric(
         "zero_entropy",
@@ -89,6 +90,17 @@ class Comparison:
     rows: tuple[Row, ...]
     baseline: str | None
 
+    @property
+    def measure(self) -> str:
+        """What the networks are judged by: ``rmse`` where numbers were predicted, else ``accuracy``."""
+        return "rmse" if any("rmse" in row.estimates for row in self.rows) else "accuracy"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Those that make sense here: of classes, or of numbers."""
+        other = ("accuracy", "lowest", "zero_entropy") if self.measure == "rmse" else ("rmse",)
+        return tuple(metric for metric in METRICS if metric.key not in other)
+
     def best(self, key: str) -> Row | None:
         """The row with the best mean of a metric; None if no row has it."""
         sign = -1 if next(m.better for m in METRICS if m.key == key) == "lower" else 1
@@ -113,7 +125,7 @@ def compare(records: Iterable[Record], *, baseline: str = STANDARD.name) -> Comp
     intervals hold for all neurons at once with 95% confidence (Bonferroni over the neurons that are compared).
 
     Raises:
-        ValueError: The records differ in more than neuron and seed, or a cell is there twice.
+        ValueError: The records differ in more than neuron and seed, or in their data, or a cell is there twice.
     """
     groups = by_family(records)
     _one_experiment([record for group in groups.values() for record in group])
@@ -140,6 +152,11 @@ def _one_experiment(records: Sequence[Record]) -> None:
         if replace(record.recipe, family=first.family, name=first.name, seeds=first.seeds) != first:
             raise ValueError(
                 f"compare needs records of one experiment, got different recipes for {record.recipe.family}."
+            )
+        if record.data and records[0].data and record.data != records[0].data:
+            raise ValueError(
+                f"compare needs records of the same data, but {record.recipe.data} changed between "
+                f"{records[0].recipe.family} with seed {records[0].seed} and {record.recipe.family} with seed {record.seed}."
             )
         if (record.recipe.family, record.seed) in seen:
             raise ValueError(f"compare needs each cell once, got {record.recipe.family} with seed {record.seed} twice.")

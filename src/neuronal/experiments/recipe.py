@@ -10,6 +10,13 @@ from typing import Any, Self
 
 from neuronal.names import UnknownName, unknown
 
+PROTOCOLS = {
+    "clean": "every choice goes by held-out training data; the test data are looked at once, at the end",
+    "published": "choices (rate cuts, early stopping, the best epoch, the learning rate) go by the TEST data, as in the "
+    "code of some papers: the test results are too good",
+}
+"""What the choices made while training and tuning go by."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -23,6 +30,8 @@ class Recipe:
         family: The neuron, a name in ``FAMILIES``.
         model: The network, a name in ``list_models()``.
         widths: Units per layer of models that take ``widths``; empty for the model's own default.
+        norm: One of the model's norms; empty for the model's own default.
+        model_options: Further options of the model, such as ``{"width": 32}``; plain values, kept as sorted pairs.
         data: A name in ``DATASETS``, or the path of a table or of a folder of images.
         holdout: Fraction of the training data kept apart to follow accuracy while training.
         epochs: Passes over the training data.
@@ -32,9 +41,10 @@ class Recipe:
         momentum: For ``sgd``.
         weight_decay: L2 penalty.
         schedule: Learning-rate schedule.
-        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, mixup, clip,
-        accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed on validation
-            data is followed on the holdout.
+        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, keep_best, loss,
+        mixup, clip, accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed
+            on validation data is followed on the holdout.
+        protocol: One of ``PROTOCOLS``.
         seeds: One cell is trained per seed.
         probes: What is measured on the trained network.
     """
@@ -44,6 +54,7 @@ class Recipe:
     model: str = "cnn"
     widths: tuple[int, ...] = ()
     norm: str = ""
+    model_options: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
     data: str = "digits"
     scaling: str = "unit"
     fraction: float = 1.0
@@ -68,12 +79,15 @@ class Recipe:
     cut_after: int = 0
     cut: float = 0.1
     stop_after: int = 0
+    keep_best: bool = False
+    loss: str = ""
     mixup: float = 0.0
     clip: float = 0.0
     accumulate: int = 1
     precision: str = "no"
     compile: bool = False
     channels_last: bool = False
+    protocol: str = "clean"
     seeds: tuple[int, ...] = (0, 1, 2)
     probes: tuple[str, ...] = ("contrast", "zero_image", "dead_units")
 
@@ -85,6 +99,9 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
             elif field.type.startswith("tuple"):
                 object.__setattr__(self, field.name, tuple(value))
+        given = self.model_options
+        pairs = given.items() if isinstance(given, Mapping) else given
+        object.__setattr__(self, "model_options", tuple(sorted((name, _plain(name, value)) for name, value in pairs)))
         for name, smallest, largest in (("widths", 1, 2**31), ("seeds", 0, 2**63)):
             for value in getattr(self, name):
                 if not smallest <= value < largest:
@@ -96,7 +113,7 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, numbers and strings; :meth:`from_json` gives an equal recipe back."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self) | {"model_options": dict(self.model_options)}))
         return values
 
     @classmethod
@@ -118,3 +135,12 @@ class Recipe:
             if field.name in ("name", "seeds") or getattr(self, field.name) == default:
                 del values[field.name]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value that is the same after a trip through JSON: lists become tuples; ``ValueError`` for what has no JSON."""
+    if isinstance(value, list | tuple):
+        return tuple(_plain(name, one) for one in value)
+    if value is not None and not isinstance(value, bool | int | float | str):
+        raise ValueError(f"model option {name} needs numbers, text, true or false, or lists of them, got {value!r}.")
+    return value

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.recipe import PROTOCOLS, Recipe
 from neuronal.experiments.storage import Damaged, read_sealed, write_sealed
 
 
@@ -24,6 +24,8 @@ class Failure:
 class Record:
     """What came of training one recipe with one seed.
 
+    ``metrics`` has the test results, ``parameters`` (how many) and, where the recipe asks for the best weights,
+    ``best_epoch``, whose they are.
     ``metrics`` and ``probes`` are empty when ``failure`` says why. All but ``seconds``, ``step_seconds``, ``finished``
     and ``environment`` is the same again when the cell is run again on the same machine.
     """
@@ -32,7 +34,10 @@ class Record:
     seed: int
     metrics: Mapping[str, float]
     epochs: tuple[Mapping[str, float], ...]
-    """One row per epoch: ``loss``, ``accuracy``, ``lr`` and, with a holdout, ``holdout_loss``, ``holdout_accuracy``."""
+    """One row per epoch: ``loss``, ``accuracy``, ``lr`` and, with a holdout, ``holdout_loss``, ``holdout_accuracy``.
+
+    Where numbers are predicted there is no ``accuracy``, and ``holdout_rmse`` is in their own units.
+    """
     probes: Mapping[str, Any]
     failure: Failure | None
     seconds: float
@@ -40,15 +45,18 @@ class Record:
     finished: str
     """When, in UTC."""
     environment: Mapping[str, str]
+    data: str = ""
+    """Checksum of the data it was trained and tested on; empty in records of before there was one."""
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "recipe": self.recipe.to_json()}
+        """Plain values; with them, in words, what the choices went by."""
+        return {**asdict(self), "recipe": self.recipe.to_json(), "protocol": PROTOCOLS[self.recipe.protocol]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         failure = values["failure"]
         return cls(
-            **{field.name: values[field.name] for field in fields(cls)}
+            **{field.name: values[field.name] for field in fields(cls) if field.name in values or field.name != "data"}
             | {
                 "recipe": Recipe.from_json(values["recipe"]),
                 "epochs": tuple(dict(row) for row in values["epochs"]),

@@ -15,9 +15,10 @@ from torch import nn
 from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
+from neuronal.data.errors import one_line
 from neuronal.data.training_set import fraction, with_wrong_labels
 from neuronal.experiments.environment import environment
-from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.recipe import PROTOCOLS, Recipe
 from neuronal.experiments.record import Failure, Record
 from neuronal.models.registry import create_model
 from neuronal.names import find
@@ -27,6 +28,7 @@ from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.loop import Diverged, Epoch, Step, fit
+from neuronal.train.objective import loss_for
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 
@@ -38,15 +40,18 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
 
 TABLE_MODELS = ("fcn", "mlp1")
 """Networks that take rows of a table as well as images."""
+CLASS_PROBES = ("contrast", "zero_image")
+"""What is measured of classes only."""
 
 
 def check(recipe: Recipe) -> None:
     """``ValueError``, in one line, for a recipe that :func:`run` could not run; costs no training."""
     _probes(recipe)
-    if plan(recipe).needs_validation and not recipe.holdout:
-        raise ValueError("cut_after and stop_after go by held-out images, got holdout 0.")
+    find(PROTOCOLS, recipe.protocol, "protocol")
+    if recipe.protocol == "clean" and plan(recipe).needs_validation and not recipe.holdout:
+        raise ValueError("cut_after, stop_after and keep_best go by held-out images, got holdout 0.")
     data = load(recipe.data).scaled(recipe.scaling)
-    augment(recipe)
+    _check_task(recipe, data)
     if not 0 < recipe.fraction <= 1 or not 0 <= recipe.wrong_labels <= 1:
         got = f"{recipe.fraction:g} and {recipe.wrong_labels:g}"
         raise ValueError(f"fraction needs to be in (0, 1] and wrong_labels in [0, 1], got {got}.")
@@ -55,6 +60,24 @@ def check(recipe: Recipe) -> None:
     # On the meta device a network costs no memory, whatever its size.
     with torch.device("meta"):
         network(recipe, data, seed=0)
+
+
+def _check_task(recipe: Recipe, data: Dataset) -> None:
+    """What a recipe asks for has to make sense for images or tables, classes or numbers, whichever the data are."""
+    changes = augment(recipe)
+    if len(data.shape) == 1 and (changes.crop or changes.flip or changes.cutout):
+        raise ValueError(f"crop, flip and cutout change images, and {data.name} is a table. Leave them out.")
+    loss_for(data.train.answers, recipe.loss)
+    if data.task == "classification":
+        return
+    for_classes = [name for name in recipe.probes if name in CLASS_PROBES]
+    for_classes += ["wrong_labels"] if recipe.wrong_labels else []
+    for_classes += ["monitor accuracy"] if recipe.monitor == "accuracy" else []
+    if for_classes:
+        raise ValueError(
+            f"{data.name} is for regression: it has no classes, which {' and '.join(for_classes)} would need. "
+            "Leave that out, or start from the recipe levy."
+        )
 
 
 def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, Any]]]:
@@ -67,15 +90,22 @@ def plan(recipe: Recipe) -> Plan:
 
 def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     """The untrained network of a cell."""
-    if data.task != "classification":
-        raise ValueError(f"{data.name} is for regression; only classification can be trained so far.")
     if len(data.shape) == 1 and recipe.model not in TABLE_MODELS:
         raise ValueError(f"{recipe.model} reads images, {data.name} is a table. Use {' or '.join(TABLE_MODELS)}.")
     given = {"widths": recipe.widths, "norm": recipe.norm}
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
     shape = {"num_classes": data.num_outputs, "in_chans": data.in_chans, "img_size": data.img_size}
+    further = dict(recipe.model_options)
+    if twice := sorted(further.keys() & (options.keys() | shape.keys())):
+        raise ValueError(f"model option {twice[0]} is decided already, by the recipe's own field or the data.")
     with seeded(seed):
-        return create_model(recipe.model, recipe.family, **shape, **options)
+        try:
+            return create_model(recipe.model, recipe.family, **shape, **options, **further)
+        except (TypeError, RuntimeError) as wrong:
+            if not further:
+                raise
+            # What the layers say of a value they cannot use.
+            raise ValueError(f"{recipe.model} cannot be made with {further} ({one_line(wrong)}).") from wrong
 
 
 def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> Record:
@@ -118,6 +148,7 @@ def trained(
     started = perf_counter()
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
+    followed, called = (held, "validation") if recipe.protocol == "clean" else (data.test, "test")
     epochs: list[Epoch] = []
 
     def keep(epoch: Epoch) -> None:
@@ -139,7 +170,8 @@ def trained(
                 train,
                 how,
                 seed=seed,
-                validation=held if how.needs_validation else None,
+                validation=followed if how.needs_validation else None,
+                validation_name=called,
                 augment=changes.apply if changes != Augment() else None,
                 probes=[follow] if len(held) else [],
                 on_step=on_step,
@@ -148,7 +180,7 @@ def trained(
             )
             # All of them, also those before a checkpoint this went on from.
             epochs, step_seconds = list(fitted.epochs), fitted.step_seconds
-            metrics = _metrics(model, data)
+            metrics = _metrics(model, data) | ({"best_epoch": fitted.best_epoch} if fitted.best_epoch else {})
             if not isfinite(metrics["loss"]):
                 # The last step itself can be the one that goes wrong: no training loss comes after it.
                 raise Diverged(epochs[-1].steps, epochs[-1].lr, metrics["loss"])
@@ -167,6 +199,7 @@ def trained(
         step_seconds=step_seconds,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=environment(),
+        data=data.checksum(),
     )
     return record, model
 
@@ -178,4 +211,4 @@ def _metrics(model: nn.Module, data: Dataset) -> dict[str, float]:
 def _row(epoch: Epoch) -> dict[str, float]:
     row = {name: getattr(epoch, name) for name in ("steps", "loss", "accuracy", "lr")} | dict(epoch.measured)
     # JSON has no NaN: a measurement on the way that was not a number is left out of its row.
-    return {"epoch": epoch.number} | {name: value for name, value in row.items() if isfinite(value)}
+    return {"epoch": epoch.number} | {n: value for n, value in row.items() if value is not None and isfinite(value)}

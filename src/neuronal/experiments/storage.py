@@ -49,9 +49,9 @@ def read_sealed(path: Path) -> Any:
     return sealed["values"]
 
 
-def set_aside(path: Path) -> Path:
+def set_aside(path: Path, why: str = "damaged") -> Path:
     """Renames a file so that a new one can take its place and the old one is not lost; returns the new name."""
-    free = next(new for n in range(1, 10**6) if not (new := path.with_suffix(f".damaged{n}")).exists())
+    free = next(new for n in range(1, 10**6) if not (new := path.with_suffix(f".{why}{n}")).exists())
     return path.rename(free)
 
 

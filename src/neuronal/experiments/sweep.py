@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Grid, Plan, Study, read_plan
 from neuronal.experiments.cost import Costs, measure
 from neuronal.experiments.engine import Engine, InTurn
@@ -14,6 +15,7 @@ from neuronal.experiments.environment import environment
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.run import check
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed
+from neuronal.train.engine import from_first, is_first_process
 from neuronal.train.progress import Epoch
 
 __all__ = ["Cell", "Grid", "Study", "Watch", "costs", "finished", "prepare", "read_study", "sweep"]
@@ -38,7 +40,9 @@ def sweep(
 ) -> tuple[Record, ...]:
     """Runs every cell of ``study`` that has no record under ``folder`` yet; returns the records of all, in order.
 
-    A record is written the moment its cell ends, so stopping at any time loses at most the cells in training.
+    Among several processes of a launcher all train together, and the first one alone reads and writes files.
+    A record is written the moment its cell ends, so stopping at any time loses at most the cells in training. Where the data
+    are no longer what a record was made of, its cell is trained again.
 
     Args:
         study: What to run; every name in it is checked before the first cell is trained.
@@ -49,15 +53,13 @@ def sweep(
     """
     watch = watch or Watch()
     prepare(study, folder)
-    write_sealed(folder / "study.json", study.to_json())
+    if is_first_process():
+        write_sealed(folder / "study.json", study.to_json())
     cells = study.cells()
     watch.sweep_started(cells)
-    records: dict[Cell, Record] = {}
-    if not fresh:
-        for cell in cells:
-            if record := finished(cell, folder, watch):
-                records[cell] = record
-                watch.cell_ended(record, reused=True)
+    records: dict[Cell, Record] = {} if fresh else from_first(lambda: _finished(cells, folder, watch))
+    for record in records.values():
+        watch.cell_ended(record, reused=True)
     left = [cell for cell in cells if cell not in records]
     for cell, record in (engine or InTurn()).train(left, folder / "cells", watch.cell_started, watch.epoch_ended):
         records[cell] = record
@@ -87,8 +89,18 @@ def read_study(folder: Path) -> Study:
     return found
 
 
-def finished(cell: Cell, folder: Path, watch: Watch) -> Record | None:
-    """The record of ``cell``, if there is a sound one; a damaged or foreign file is renamed so that nothing is lost."""
+def _finished(cells: Sequence[Cell], folder: Path, watch: Watch) -> dict[Cell, Record]:
+    """The sound records there are of the data as they are now."""
+    data = {name: load(name).checksum() for name in {cell.recipe.data for cell in cells}}
+    found = ((cell, finished(cell, folder, watch, data[cell.recipe.data])) for cell in cells)
+    return {cell: record for cell, record in found if record}
+
+
+def finished(cell: Cell, folder: Path, watch: Watch, data: str = "") -> Record | None:
+    """The record of ``cell``, if there is a sound one of ``data``, their checksum; any if left out.
+
+    A damaged, foreign or outdated file is renamed so that nothing is lost.
+    """
     path = folder / "cells" / cell_name(cell.recipe, cell.seed)
     if not path.exists():
         return None
@@ -99,6 +111,9 @@ def finished(cell: Cell, folder: Path, watch: Watch) -> Record | None:
             raise Damaged("it holds the record of another cell")
     except Damaged as damage:
         watch.set_aside(set_aside(path), str(damage))
+        return None
+    if data and record.data and record.data != data:
+        watch.set_aside(set_aside(path, "outdated"), f"the data at {cell.recipe.data} have changed since")
         return None
     return record
 

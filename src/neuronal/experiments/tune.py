@@ -10,8 +10,6 @@ from typing import Any
 
 from neuronal.experiments.record import Record
 
-MEASURE = "holdout_accuracy"
-
 
 @dataclass(frozen=True)
 class Point:
@@ -25,37 +23,48 @@ class Point:
 
 @dataclass(frozen=True)
 class Choice:
-    """The whole curve of a neuron, and the value with the highest mean; ``None`` if every cell failed."""
+    """The whole curve of a neuron, and the value with the best mean; ``None`` if every value failed.
+
+    ``measure`` is what the curve is made of: ``accuracy``, highest best, or ``rmse``, lowest best; ``protocol`` is the
+    recipes', and says on which data.
+    """
 
     family: str
     curve: tuple[Point, ...]
     best: Any
+    measure: str
+    protocol: str
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def choose(records: Sequence[Record], field: str) -> tuple[Choice, ...]:
-    """For every neuron the value of ``field`` with the highest accuracy on held-out training data after the last epoch.
+    """For every neuron the value of ``field`` that does best on held-out training data once trained.
 
-    A value one of whose cells failed counts with chance for that cell: it is no value to recommend. Of equals the first of
-    the list is taken. The test data are not looked at.
+    Best is the highest accuracy, or the lowest RMSE where numbers are predicted. A value one of whose cells failed is no
+    value to recommend. Of equals the first of the list is taken. The test data are not looked at, unless the recipes say
+    ``published``: then they are what is gone by.
 
     Raises:
         ValueError: Records without held-out data.
     """
+    measure = "rmse" if any("rmse" in record.metrics for record in records) else "accuracy"
     families: dict[str, dict[Any, list[float | None]]] = {}
     for record in records:
         values = families.setdefault(record.recipe.family, {})
-        values.setdefault(getattr(record.recipe, field), []).append(_measured(record))
-    return tuple(_choice(family, values) for family, values in families.items())
+        values.setdefault(getattr(record.recipe, field), []).append(_measured(record, measure))
+    protocol = "published" if any(record.recipe.protocol == "published" for record in records) else "clean"
+    return tuple(Choice(family, *_best(values, measure), measure, protocol) for family, values in families.items())
 
 
-def _choice(family: str, values: Mapping[Any, Sequence[float | None]]) -> Choice:
+def _best(values: Mapping[Any, Sequence[float | None]], measure: str) -> tuple[tuple[Point, ...], Any]:
+    """The curve, and the best value of it."""
     curve = tuple(_point(value, found) for value, found in values.items())
-    ranked = [(0.0 if point.failed else point.mean or 0.0, -number) for number, point in enumerate(curve)]
-    best, number = max(ranked)
-    return Choice(family, curve, curve[-number].value if best > 0 else None)
+    sound = [(point.mean, point.value) for point in curve if not point.failed and point.mean is not None]
+    # Both take the first of equals.
+    choose_best = min if measure == "rmse" else max
+    return curve, choose_best(sound, key=lambda pair: pair[0])[1] if sound else None
 
 
 def _point(value: Any, found: Sequence[float | None]) -> Point:
@@ -64,12 +73,15 @@ def _point(value: Any, found: Sequence[float | None]) -> Point:
     return Point(value, mean(good) if good else None, error, len(found) - len(good))
 
 
-def _measured(record: Record) -> float | None:
-    """Held-out accuracy after the last epoch; nothing if the cell failed."""
+def _measured(record: Record, measure: str) -> float | None:
+    """What the data to choose by say of the trained network; nothing if the cell failed."""
     if record.failure:
         return None
-    if not record.epochs or MEASURE not in record.epochs[-1]:
+    if record.recipe.protocol == "published":
+        return record.metrics[measure]
+    last = int(record.metrics.get("best_epoch", len(record.epochs)))
+    if not record.epochs or f"holdout_{measure}" not in record.epochs[last - 1]:
         raise ValueError(
             f"choosing needs held-out data, and recipe {record.recipe.name!r} has holdout 0. Give it some."
         )
-    return record.epochs[-1][MEASURE]
+    return record.epochs[last - 1][f"holdout_{measure}"]

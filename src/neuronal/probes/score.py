@@ -1,6 +1,8 @@
-"""How well a classifier does."""
+"""How well a network does."""
 
 from __future__ import annotations
+
+from math import sqrt
 
 from torch import nn
 from torch.nn import functional as F
@@ -10,9 +12,17 @@ from neuronal.geometry.trace import outputs
 
 
 def score(model: nn.Module, split: Split) -> dict[str, float]:
-    """``loss``, the mean cross-entropy, and ``accuracy``, the share of right classes."""
+    """How far the answers are off.
+
+    Returns:
+        Of classes, ``loss``, the mean cross-entropy, and ``accuracy``, the share of right classes. Of numbers, ``loss``,
+        the mean squared error, and ``rmse``, its root in the answers' own units.
+    """
     logits = outputs(model, split.x)
     y = split.y.to(logits.device)
+    if y.is_floating_point():
+        loss = F.mse_loss(logits.squeeze(1).double(), y.double()).item()
+        return {"loss": loss, "rmse": sqrt(loss) * split.answer_unit}
     return {
         "loss": F.cross_entropy(logits.double(), y).item(),
         "accuracy": (logits.argmax(1) == y).double().mean().item(),

@@ -1,4 +1,4 @@
-"""What ``neuronal compare`` does when it is told nothing else: seconds per cell, on images everybody has."""
+"""What ``neuronal compare`` does when it is told nothing else: seconds per cell, on data everybody has."""
 
 from neuronal.experiments.recipe import Recipe
 
@@ -16,4 +16,20 @@ DIGITS = Recipe(
     holdout=0.1,
     seeds=(0, 1, 2),
     probes=("contrast", "zero_image", "dead_units"),
+)
+
+# The same where numbers are to be predicted.
+LEVY = Recipe(
+    name="levy",
+    model="mlp1",
+    data="levy",
+    scaling="standardise",
+    optim="adam",
+    lr=1e-2,
+    schedule="constant",
+    epochs=200,
+    batch_size=64,
+    holdout=0.1,
+    seeds=(0, 1, 2),
+    probes=("dead_units",),
 )

@@ -8,12 +8,12 @@ from html import escape
 from statistics import fmean
 
 from neuronal.data.dataset import Dataset
-from neuronal.experiments.compare import METRICS, Comparison, Estimate, by_family
+from neuronal.experiments.compare import Comparison, Estimate, by_family
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Study
 from neuronal.nn.families import FAMILIES
 from neuronal.report.figures import Drawing, contrast_curves, training_curves, zero_image_bars
-from neuronal.report.words import counted, findings, percent
+from neuronal.report.words import counted, findings, percent, plain
 from neuronal.train.timing import StepTime
 
 _STYLE = """
@@ -52,12 +52,14 @@ def page(
     recipe = study.recipe
     sound = by_family(record for record in records if record.failure is None)
     title = f"{recipe.name}: {', '.join(study.families)}"
-    split = f"{len(data.train):,} training and {len(data.test):,} test images, {len(data.classes)} classes"
+    what = "rows" if len(data.shape) == 1 else "images"
+    answers = f"{len(data.classes)} classes" if data.classes else "a number to predict"
+    split = f"{len(data.train):,} training and {len(data.test):,} test {what}, {answers}"
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">Model <b>{escape(recipe.model)}</b> on <b>{escape(data.name)}</b> ({split}), '
         f"{counted(recipe.epochs, 'epoch')}, {counted(len(recipe.seeds), 'seed')}, {100 * recipe.holdout:g}% of the "
-        "training images kept apart to follow accuracy. Everything but the neuron is the same.</p>",
+        f"training {what} kept apart to follow it. Everything but the neuron is the same.</p>",
         _list(findings(comparison, records, costs, data.classes)),
         "<h2>Summary</h2>",
         _summary(comparison, costs),
@@ -103,12 +105,12 @@ def _cell(text: str) -> str:
 
 
 def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> str:
-    head = ["neuron", "unit", *(metric.title for metric in METRICS), "time per step", "seeds"]
+    head = ["neuron", "unit", *(metric.title for metric in comparison.metrics), "time per step", "seeds"]
     rows = []
     for row in comparison.rows:
         unit = FAMILIES[row.family].unit if row.family in FAMILIES else ""
         cells: list[str] = [row.family, unit]
-        for metric in METRICS:
+        for metric in comparison.metrics:
             best = comparison.best(metric.key) if metric.better != "neither" else None
             cells.append(_estimate(metric.key, row.estimates.get(metric.key), best is row))
         cells.append(f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–")
@@ -117,7 +119,8 @@ def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> str:
         cells.append(_Markup(failed) if row.failed else str(good))
         rows.append(cells)
     note = (
-        '<p class="soft">Means over seeds ± standard error, in per cent where not a ratio. Marked: the best mean, '
+        '<p class="soft">Means over seeds ± standard error, in per cent where not a ratio or an RMSE (in the units of the '
+        "answers, lower is better). Marked: the best mean, "
         "which is not always a shown difference (see the sentences above). Time per step: ratio to "
         "standard, measured side by side.</p>"
     )
@@ -132,7 +135,7 @@ def _estimate(key: str, estimate: Estimate | None, is_best: bool) -> str:
     if key == "zero_entropy":
         error = "" if estimate.standard_error is None else f" ± {estimate.standard_error:.3f}"
         return f"{estimate.mean:.3f}{error}"
-    text = percent(estimate)
+    text = plain(estimate) if key == "rmse" else percent(estimate)
     return _Markup(f'<td class="best">{escape(text)}</td>') if is_best else text
 
 
@@ -148,6 +151,8 @@ def _figures(sound: Mapping[str, Sequence[Record]], data: Dataset) -> list[Drawi
     if records and all("holdout_accuracy" in row for record in records for row in record.epochs):
         label = "held-out accuracy (%)"
         drawings.append(training_curves(sound, "holdout_accuracy", "Held-out accuracy", label, scale=100, log=False))
+    if records and all("holdout_rmse" in row for record in records for row in record.epochs):
+        drawings.append(training_curves(sound, "holdout_rmse", "Held-out RMSE", "held-out RMSE", scale=1, log=True))
     return drawings
 
 
@@ -170,7 +175,7 @@ def _dead_units(sound: Mapping[str, Sequence[Record]]) -> str:
             )
     if not rows:
         return "<p>Not measured.</p>"
-    note = '<p class="soft">A unit is dead when it is active on no test image; for a convolution, at no position.</p>'
+    note = '<p class="soft">A unit is dead when it is active on no test input; for a convolution, at no position.</p>'
     return _table(["neuron", "activation", "units", "dead (mean)", "dead (%)", "dead, seed by seed"], rows) + note
 
 
@@ -180,10 +185,11 @@ def _cells(records: Sequence[Record]) -> str:
         if record.failure:
             result: str = _Markup(f'<td class="failed">{escape(record.failure.reason)}</td>')
         else:
-            result = f"{100 * record.metrics['accuracy']:.2f}%"
+            found = record.metrics
+            result = f"RMSE {found['rmse']:.4g}" if "rmse" in found else f"{100 * found['accuracy']:.2f}%"
         rows.append([record.recipe.family, str(record.seed), result, f"{record.seconds:.1f} s"])
         rows[-1] += [f"{1000 * record.step_seconds:.2f} ms", record.finished]
-    return _table(["neuron", "seed", "test accuracy", "time", "per step", "finished (UTC)"], rows)
+    return _table(["neuron", "seed", "on test data", "time", "per step", "finished (UTC)"], rows)
 
 
 def _environments(records: Sequence[Record]) -> str:

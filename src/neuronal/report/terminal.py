@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,7 +19,7 @@ from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Cell, Watch
 from neuronal.experiments.tune import Choice, Point
-from neuronal.report.words import percent
+from neuronal.report.words import percent, plain, result
 from neuronal.train.progress import Epoch, Step
 from neuronal.train.timing import StepTime
 
@@ -70,15 +71,13 @@ class Bars(Watch):
         self.num_ended += 1
         self._progress.advance(self._cells)
         name = f"{record.recipe.family} seed {record.seed}"
-        if record.failure:
-            outcome = f"[red]failed[/]: {escape(record.failure.reason)}"
-        else:
-            outcome = f"{100 * record.metrics['accuracy']:.1f}% right"
+        failure = record.failure
+        outcome = f"[red]failed[/]: {escape(failure.reason)}" if failure else result(record.metrics)
         how = "kept from before" if reused else f"{record.seconds:.1f} s"
         self._console.print(f"  {escape(name)}: {outcome} ({how})", highlight=False)
 
     def set_aside(self, file: Path, reason: str) -> None:
-        text = f"  damaged record, that cell counts as not trained: {reason}; the file is kept as {file}"
+        text = f"  a record that cannot be used, its cell counts as not trained: {reason}; the file is kept as {file}"
         self._console.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
 
 
@@ -100,43 +99,58 @@ class Live:
         self._progress.stop()
 
     def step(self, step: Step) -> None:
-        text = f"loss {step.loss:.3f}, {100 * step.accuracy:.1f}%, {step.images_per_second:,.0f} images/s"
+        right = "" if step.accuracy is None else f"{100 * step.accuracy:.1f}%, "
+        text = f"loss {step.loss:.3f}, {right}{step.images_per_second:,.0f} images/s"
         self._progress.update(self._steps, total=step.num_steps, completed=step.number, description=text)
 
     def epoch(self, epoch: Epoch) -> None:
-        held = epoch.measured.get("holdout_accuracy")
-        text = f"  epoch {epoch.number} of {self._epochs}: loss {epoch.loss:.4f}, {100 * epoch.accuracy:.1f}% right"
-        self._console.print(text + (f", held out {100 * held:.1f}%" if held is not None else ""), highlight=False)
+        text = f"  epoch {epoch.number} of {self._epochs}: loss {epoch.loss:.4f}"
+        text += "" if epoch.accuracy is None else f", {100 * epoch.accuracy:.1f}% right"
+        held = {name.removeprefix("holdout_"): value for name, value in epoch.measured.items() if "holdout" in name}
+        self._console.print(text + (f", held out {result(held)}" if held else ""), highlight=False)
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a metric stands in the table."""
+
+    head: str
+    show: Callable[[Estimate], str]
+    note: str = ""
+
+
+COLUMNS = {
+    "accuracy": Column("accuracy %", percent, "accuracy: mean ± standard error"),
+    "rmse": Column("RMSE", plain, "RMSE: mean ± standard error, in the units of the answers, lower is better"),
+    "lowest": Column("lowest %", percent, "lowest: over contrasts 1 to 0.0001"),
+    "zero_entropy": Column("zero", lambda e: f"{e.mean:.3f}", "zero: entropy at the zero image, 1 = uniform"),
+    "dead": Column("dead %", lambda e: f"{100 * e.mean:.1f}", "dead: units off on all test data"),
+    "parameters": Column("params", lambda e: f"{e.mean:,.0f}"),
+}
 
 
 def table(comparison: Comparison, costs: Mapping[str, StepTime], title: str) -> Table:
     """One row per neuron, narrow enough for 80 columns."""
     drawn = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     drawn.add_column("neuron", no_wrap=True)
-    for head in ("accuracy %", "lowest %", "zero", "dead %", "params", "time"):
+    columns = [COLUMNS[metric.key] for metric in comparison.metrics]
+    for head in (*(column.head for column in columns), "time"):
         drawn.add_column(head, justify="right", no_wrap=True)
     for row in comparison.rows:
-        estimates = row.estimates
-        parameters, entropy, dead = (estimates.get(key) for key in ("parameters", "zero_entropy", "dead"))
+        found = (row.estimates.get(metric.key) for metric in comparison.metrics)
         drawn.add_row(
             escape(row.family) + (f" [red]({len(row.failed)} failed)[/]" if row.failed else ""),
-            _percent(estimates.get("accuracy")),
-            _percent(estimates.get("lowest")),
-            f"{entropy.mean:.3f}" if entropy else "–",
-            f"{100 * dead.mean:.1f}" if dead else "–",
-            f"{parameters.mean:,.0f}" if parameters else "–",
+            *(column.show(one) if one else "–" for column, one in zip(columns, found, strict=True)),
             f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–",
         )
-    drawn.caption = (
-        "accuracy: mean ± standard error; lowest: over contrasts 1 to 0.0001; zero: entropy "
-        "at the zero image, 1 = uniform; dead: units off on all test images; time: per step, to standard"
-    )
+    notes = [column.note for column in columns if column.note]
+    drawn.caption = "; ".join([*notes, "time: per step, to standard"])
     drawn.caption_justify = "left"
     return drawn
 
 
 def choice_table(choices: Sequence[Choice], field: str) -> Table:
-    """Held-out accuracy over the values of a field, a column per neuron; the chosen value is marked."""
+    """What held-out data say of the values of a field, a column per neuron; the chosen value is marked."""
     drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
     drawn.add_column(field, justify="right", no_wrap=True)
     for choice in choices:
@@ -146,22 +160,21 @@ def choice_table(choices: Sequence[Choice], field: str) -> Table:
         cells = []
         for choice in choices:
             point = next((point for point in choice.curve if point.value == value), None)
-            text = _of_curve(point)
+            text = _of_curve(point, choice.measure)
             cells.append(f"[bold]{text} *[/]" if choice.best == value and point else text)
         drawn.add_row(str(value), *cells)
-    drawn.caption = (
-        "held-out accuracy in %: mean ± standard error over seeds; *: chosen; the test data are not looked at"
-    )
+    what = "RMSE" if any(choice.measure == "rmse" for choice in choices) else "accuracy in %"
+    drawn.caption = f"held-out {what}: mean ± standard error over seeds; *: chosen; the test data are not looked at"
+    if any(choice.protocol == "published" for choice in choices):
+        drawn.caption = (
+            f"test {what}: mean ± standard error over seeds; *: chosen on the TEST data (protocol published)"
+        )
     drawn.caption_justify = "left"
     return drawn
 
 
-def _of_curve(point: Point | None) -> str:
+def _of_curve(point: Point | None, measure: str) -> str:
     if point is None or point.mean is None:
         return "failed" if point else "–"
-    spread = "" if point.error is None else f" ± {100 * point.error:.1f}"
-    return f"{100 * point.mean:.1f}{spread}" + (f" ({point.failed} failed)" if point.failed else "")
-
-
-def _percent(estimate: Estimate | None) -> str:
-    return percent(estimate) if estimate else "–"
+    text = COLUMNS[measure].show(Estimate(point.mean, point.error, 0))
+    return text + (f" ({point.failed} failed)" if point.failed else "")

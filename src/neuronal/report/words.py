@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from neuronal.experiments.compare import Comparison, Difference, Estimate, by_family
+from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import Record
 from neuronal.train.timing import StepTime
 
@@ -16,6 +17,17 @@ def percent(estimate: Estimate) -> str:
     return f"{100 * estimate.mean:.1f}{error}"
 
 
+def plain(estimate: Estimate) -> str:
+    """``3.214 ± 0.051``: mean and standard error as they are."""
+    return f"{estimate.mean:.4g}" + ("" if estimate.standard_error is None else f" ± {estimate.standard_error:.2g}")
+
+
+def result(metrics: Mapping[str, float]) -> str:
+    """What came of one network: ``97.2% right``, or ``RMSE 3.214``."""
+    text = f"RMSE {metrics['rmse']:.4g}" if "rmse" in metrics else f"{100 * metrics['accuracy']:.1f}% right"
+    return text + (f" (weights of epoch {metrics['best_epoch']})" if "best_epoch" in metrics else "")
+
+
 def findings(
     comparison: Comparison, records: Sequence[Record], costs: Mapping[str, StepTime], classes: Sequence[str]
 ) -> list[str]:
@@ -24,8 +36,9 @@ def findings(
     probed = [set(record.probes) for group in sound.values() for record in group]
     everywhere = set.intersection(*probed) if probed else set()
     return [
+        *_protocol(records),
         *_failures(comparison),
-        *_accuracy(comparison),
+        *_main(comparison),
         *(_contrast(sound) if "contrast" in everywhere else []),
         *(_zero_image(sound, classes) if "zero_image" in everywhere else []),
         *_dead(comparison),
@@ -38,6 +51,12 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
+def _protocol(records: Sequence[Record]) -> list[str]:
+    """What is not clean is said first."""
+    named = {record.recipe.protocol: None for record in records if record.recipe.protocol != "clean"}
+    return [f"Protocol {name}: {PROTOCOLS[name]}." for name in named]
+
+
 def _failures(comparison: Comparison) -> list[str]:
     return [
         f"{row.family} failed with seed {seed}: {reason}."
@@ -47,23 +66,28 @@ def _failures(comparison: Comparison) -> list[str]:
     ]
 
 
-def _accuracy(comparison: Comparison) -> list[str]:
-    best = comparison.best("accuracy")
+def _main(comparison: Comparison) -> list[str]:
+    """Who does best: by accuracy, or by RMSE."""
+    key = comparison.measure
+    best = comparison.best(key)
     if best is None:
         return ["No cell finished, so there is nothing to compare."]
-    mine = best.estimates["accuracy"]
-    found = [f"Highest mean test accuracy: {best.family}, {percent(mine)}% ({counted(mine.num_seeds, 'seed')})."]
-    gaps = {
-        row.family: row.against_baseline["accuracy"] for row in comparison.rows if "accuracy" in row.against_baseline
-    }
+    mine = best.estimates[key]
+    text = f"Lowest mean test RMSE: {best.family}, {plain(mine)}"
+    if key == "accuracy":
+        text = f"Highest mean test accuracy: {best.family}, {percent(mine)}%"
+    found = [f"{text} ({counted(mine.num_seeds, 'seed')})."]
+    gaps = {row.family: row.against_baseline[key] for row in comparison.rows if key in row.against_baseline}
     if gaps:
-        texts = ", ".join(f"{name} {_points(gap)}" for name, gap in gaps.items())
+        shown_as = _points if key == "accuracy" else _more
+        texts = ", ".join(f"{name} {shown_as(gap)}" for name, gap in gaps.items())
         shown = [name for name, gap in gaps.items() if gap.is_shown]
         verdict = (
             f"a difference is shown for {', '.join(shown)}" if shown else "no difference is shown with these seeds"
         )
         intervals = "95% intervals that hold for all together"
-        found.append(f"Points against {comparison.baseline}, seed by seed ({intervals}): {texts}: {verdict}.")
+        what = "Points" if key == "accuracy" else "RMSE"
+        found.append(f"{what} against {comparison.baseline}, seed by seed ({intervals}): {texts}: {verdict}.")
     return found
 
 
@@ -72,6 +96,11 @@ def _points(gap: Difference) -> str:
         "no interval" if gap.low is None or gap.high is None else f"{100 * gap.low:+.1f} to {100 * gap.high:+.1f}"
     )
     return f"{100 * gap.mean:+.1f} ({interval})"
+
+
+def _more(gap: Difference) -> str:
+    interval = "no interval" if gap.low is None or gap.high is None else f"{gap.low:+.3g} to {gap.high:+.3g}"
+    return f"{gap.mean:+.3g} ({interval})"
 
 
 def _contrast(sound: Mapping[str, Sequence[Record]]) -> list[str]:
@@ -114,7 +143,7 @@ def _zero_image(sound: Mapping[str, Sequence[Record]], classes: Sequence[str]) -
 def _dead(comparison: Comparison) -> list[str]:
     rows = [row for row in comparison.rows if "dead" in row.estimates]
     shares = ", ".join(f"{row.family} {percent(row.estimates['dead'])}%" for row in rows)
-    return [f"Units never active on the test images: {shares}."] if rows else []
+    return [f"Units never active on the test data: {shares}."] if rows else []
 
 
 def _cost(comparison: Comparison, costs: Mapping[str, StepTime]) -> list[str]:

@@ -24,5 +24,6 @@ class Board:
 
     def __call__(self, epoch: Epoch) -> None:
         for name, value in {"loss": epoch.loss, "accuracy": epoch.accuracy, "lr": epoch.lr, **epoch.measured}.items():
-            self._writer.add_scalar(name, value, epoch.steps)
+            if value is not None:
+                self._writer.add_scalar(name, value, epoch.steps)
         self._writer.flush()

@@ -6,17 +6,19 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import broadcast_object_list
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from neuronal.train.optim import Plan, parameter_groups
 
+T = TypeVar("T")
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -26,13 +28,33 @@ def accelerator_for(plan: Plan) -> Accelerator:
     if state and state["_mixed_precision"] != plan.precision:
         # Accelerate keeps one precision per program; two plans in one program may differ.
         AcceleratorState._reset_state()
-    return Accelerator(mixed_precision=plan.precision)
+    return Accelerator(mixed_precision=plan.precision, cpu=_is_on_cpu())
+
+
+def processes() -> PartialState:
+    """Which process this is, of how many a launcher such as torchrun has started, and on which device."""
+    return PartialState(cpu=_is_on_cpu())
 
 
 def is_first_process() -> bool:
     """Whether this is the process that writes things down, of one or of many."""
-    first: bool = PartialState().is_main_process
+    first: bool = processes().is_main_process
     return first
+
+
+def _is_on_cpu() -> bool:
+    # Left to itself, Accelerate takes processes on a machine without GPUs for strangers: each would train all alone.
+    asked = os.environ.get("ACCELERATE_USE_CPU", "false").lower() in ("1", "true", "yes", "y", "t", "on")
+    return asked or (int(os.environ.get("WORLD_SIZE", 1)) > 1 and not torch.accelerator.is_available())
+
+
+def from_first(make: Callable[[], T]) -> T:
+    """What ``make`` returns in the first process, in all of them; it is called in that one alone."""
+    made = [make() if is_first_process() else None]
+    if processes().num_processes > 1:
+        broadcast_object_list(made)
+    answer: T = made[0]  # type: ignore[assignment]
+    return answer
 
 
 class Engine:
@@ -57,6 +79,7 @@ class Engine:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._put_back = _synchronise(model, self.world, self.device)
         self.held = _hold_couplings(model) if standard else {}
+        self.best: dict[str, Tensor] = {}
         if self._shards_itself:
             _shard(model, self.world)
         optimiser = plan.optimiser(parameter_groups(model, plan, without=self.held))
@@ -116,10 +139,21 @@ class Engine:
     def start_anew(self) -> None:
         """Ends the standard epochs: the couplings get their values, and all parameters a fresh optimiser."""
         put(self.held, self.bare.state_dict())
-        self.standard, self.held = False, {}
+        self.standard, self.held, self.best = False, {}, {}
         # Held couplings had gradients nobody used.
         self.model.zero_grad()
         self.optimiser = self.accelerator.prepare(self.plan.optimiser(parameter_groups(self.bare, self.plan)))
+
+    def keep_best(self) -> None:
+        """Keeps a copy of the model as it is now; of a spread one each process keeps its part."""
+        self.best = {name: value.detach().clone() for name, value in self.bare.state_dict().items()}
+
+    @torch.no_grad()
+    def put_best(self) -> None:
+        """Gives the model back what was kept, if anything."""
+        own = self.bare.state_dict()
+        for name, value in self.best.items():
+            own[name].copy_(value)
 
     def close(self) -> None:
         """Leaves the model as it came, but trained."""

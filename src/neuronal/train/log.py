@@ -16,10 +16,11 @@ class Log:
     """A hook for ``fit(on_epoch=...)`` that adds a line per epoch to a file, and can be handed on to another hook.
 
     A training that goes on from a checkpoint adds its epochs to the same file; :func:`read_log` takes the last of each.
+    A ``note`` for people stands in every line.
     """
 
-    def __init__(self, path: Path | str, then: Callable[[Epoch], None] | None = None) -> None:
-        self._path, self._then = Path(path), then
+    def __init__(self, path: Path | str, then: Callable[[Epoch], None] | None = None, *, note: str = "") -> None:
+        self._path, self._then, self._note = Path(path), then, {"note": note} if note else {}
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if self._path.exists():
             # A kill in the middle of a line leaves a piece of it, which the next line must not be glued to.
@@ -28,7 +29,7 @@ class Log:
                 file.truncate(content.rfind(b"\n") + 1)
 
     def __call__(self, epoch: Epoch) -> None:
-        line = json.dumps(_without_nan(asdict(epoch)), allow_nan=False)
+        line = json.dumps(_without_nan(asdict(epoch)) | self._note, allow_nan=False)
         # Opened for every line: whatever happens between two epochs, the file is whole.
         with self._path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -61,4 +62,4 @@ def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
 
 def _with_nan(values: dict[str, Any]) -> dict[str, Any]:
     measured = {name: float("nan") if value is None else value for name, value in values["measured"].items()}
-    return {**values, "measured": measured}
+    return {name: value for name, value in values.items() if name != "note"} | {"measured": measured}

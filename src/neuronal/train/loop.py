@@ -18,6 +18,7 @@ from neuronal.data.dataset import Split, shuffled_batches
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.engine import Engine, accelerator_for
 from neuronal.train.mixup import mixed, mixed_loss, share_at
+from neuronal.train.objective import loss_for, num_right
 from neuronal.train.optim import Plan
 from neuronal.train.progress import Diverged, Epoch, Fit, Losses, Progress, Step
 from neuronal.train.schedule import Plateau
@@ -39,22 +40,24 @@ def fit(
     *,
     seed: int = 0,
     validation: Split | None = None,
+    validation_name: str = "validation",
     augment: Augment | None = None,
     probes: Sequence[Probe] = (),
     on_step: Callable[[Step], None] | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
     checkpoints: Checkpoints | Path | str | None = None,
 ) -> Fit:
-    """Trains ``model`` in place on the devices Accelerate chooses; cross-entropy, one schedule step per batch.
+    """Trains ``model`` in place on the devices Accelerate chooses, one schedule step per batch.
 
     Args:
-        model: Images to logits. Afterwards it is on that device, in training mode (and spread over the processes still,
-            if they were launched with FSDP).
+        model: Inputs to logits, or to one column where the answers are numbers. Afterwards it is on that device, in
+            training mode (and spread over the processes still, if they were launched with FSDP).
         train: All training data; it is moved to the device once.
         plan: Epochs, batches, optimiser, learning rate.
         seed: Fixes the order of the images and all that is random about them, for any model the same.
-        validation: Data the plan's ``cut_after`` and ``stop_after`` go by; its ``validation_loss`` and
+        validation: Data the plan's ``cut_after``, ``stop_after`` and ``keep_best`` go by; its ``validation_loss`` and
             ``validation_accuracy`` end up in ``Epoch.measured``.
+        validation_name: What stands before those two instead of ``validation``.
         augment: Called with the images of every batch.
         probes: Called after every epoch, in every process; their numbers end up in ``Epoch.measured``.
         on_step: Told now and then how it goes, by the first process; see :class:`Step`.
@@ -67,8 +70,9 @@ def fit(
         ValueError: A plan that does not go with the data or the processes, or checkpoints of another training.
     """
     accelerator = accelerator_for(plan)
+    loss_name, numbers = loss_for(train.answers, plan.loss), train.answers.is_floating_point()
     rank, world, device = accelerator.process_index, accelerator.num_processes, accelerator.device
-    _check(plan, validation, world)
+    _check(plan, train, validation, world)
     snapshots = Snapshots(checkpoints, accelerator, model, train, plan, seed)
     progress = snapshots.progress
     engine = Engine(accelerator, model, plan, standard=progress.epoch <= plan.standard_epochs)
@@ -95,32 +99,39 @@ def fit(
                 seen = losses.add(loss, progress.step, lr)
                 if seen is not None and on_step and accelerator.is_main_process:
                     images = min(progress.batch * plan.batch_size, count)
-                    share = correct.item() * world / images
+                    share = None if numbers else correct.item() * world / images
                     speed = images / progress.seconds
                     on_step(Step(progress.step, plan.epochs * per_epoch, progress.epoch, seen, share, lr, speed))
                 snapshots.save_when_due(engine, order_before, losses, correct)
-            mean_loss, accuracy = losses.mean(), accelerator.reduce(correct).item() / count
+            mean_loss = losses.mean()
+            accuracy = None if numbers else accelerator.reduce(correct).item() / count
             progress.step_seconds.append((perf_counter() - started) / per_epoch)
             lr = _rate(plan, progress, progress.step - 1, per_epoch)
             measured = {name: value for probe in probes for name, value in probe(engine.bare, progress.step).items()}
             if validation:
-                valid = validate(engine.bare, validation, plan.batch_size)
-                measured |= {f"validation_{name}": value for name, value in valid.items()}
+                valid = validate(engine.bare, validation, plan.batch_size, loss_name)
+                measured |= {f"{validation_name}_{name}": value for name, value in valid.items()}
                 progress.plateau = progress.plateau.after(valid[plan.monitor], plan.monitor, plan.cut_after)
+                if plan.ends_with_best and not progress.plateau.since_best:
+                    engine.keep_best()
             progress.epochs.append(Epoch(progress.epoch, progress.step, mean_loss, accuracy, lr, measured))
             progress.epoch, progress.batch, progress.seconds = progress.epoch + 1, 0, 0.0
             correct.zero_()
             if on_epoch and accelerator.is_main_process:
                 on_epoch(progress.epochs[-1])
         snapshots.save(engine, order.get_state(), losses, correct)
-    return Fit(tuple(progress.epochs), median(progress.step_seconds))
+        engine.put_best()
+    best = len(progress.epochs) - progress.plateau.since_best if engine.best else None
+    return Fit(tuple(progress.epochs), median(progress.step_seconds), best)
 
 
-def _check(plan: Plan, validation: Split | None, world: int) -> None:
+def _check(plan: Plan, train: Split, validation: Split | None, world: int) -> None:
     if plan.batch_size % world:
         raise ValueError(f"batch_size needs to be a multiple of the {world} processes, got {plan.batch_size}.")
     if plan.needs_validation and not validation:
-        raise ValueError("cut_after and stop_after need validation data to go by, got none.")
+        raise ValueError("cut_after, stop_after and keep_best need validation data to go by, got none.")
+    if plan.needs_validation and plan.monitor == "accuracy" and train.answers.is_floating_point():
+        raise ValueError("monitor 'accuracy' needs answers that are classes, got numbers. Use 'loss'.")
 
 
 def _gradients(
@@ -138,12 +149,12 @@ def _gradients(
             x = augment(x, _generator(engine, f"augment {seed} {step} {engine.rank} {number}"))
         with engine.alone(number, len(parts)):
             logits = engine.network(engine.input(mixed(x, share)))
-            loss = mixed_loss(logits, y, share)
+            loss = mixed_loss(logits, y, loss_for(y, engine.plan.loss), share)
             if len(parts) > 1:
                 loss = loss * (len(part) / len(rows))
             engine.backward(loss)
         losses.append(loss.detach())
-        right.append((logits.detach().argmax(1) == y).sum())
+        right.append(num_right(logits.detach(), y))
     return (losses[0], right[0]) if len(parts) == 1 else (torch.stack(losses).sum(), torch.stack(right).sum())
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from torch import Tensor
-from torch.nn import functional as F
+
+from neuronal.train.objective import loss_of
 
 
 def share_at(alpha: float, seed: int, step: int) -> float:
@@ -21,7 +22,7 @@ def mixed(x: Tensor, share: float) -> Tensor:
     return x if share == 1 else share * x + (1 - share) * x.roll(1, 0)
 
 
-def mixed_loss(logits: Tensor, y: Tensor, share: float) -> Tensor:
-    """Cross-entropy, by ``share`` to the labels and by the rest to those of the partners."""
-    loss = F.cross_entropy(logits, y)
-    return loss if share == 1 else share * loss + (1 - share) * F.cross_entropy(logits, y.roll(1))
+def mixed_loss(outputs: Tensor, y: Tensor, name: str, share: float) -> Tensor:
+    """The loss called ``name``, by ``share`` to the answers and by the rest to those of the partners."""
+    loss = loss_of(outputs, y, name)
+    return loss if share == 1 else share * loss + (1 - share) * loss_of(outputs, y.roll(1), name)

@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from neuronal.names import find
+from neuronal.train.objective import LOSSES
 from neuronal.train.schedule import SCHEDULES, Measure, warmed_up
 
 Groups = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
@@ -40,7 +41,11 @@ class Plan:
         cut_after: Epochs in a row without getting better that are borne before the rate is multiplied by ``cut``;
             0 for never.
         cut: See ``cut_after``.
-        stop_after: Epochs in a row without getting better after which training ends; 0 for never.
+        stop_after: Epochs in a row without getting better after which training ends, with the weights of the best epoch;
+            0 for never.
+        keep_best: Whether training ends with the weights of the epoch that was best on the validation data, also without
+            ``stop_after``.
+        loss: One of ``LOSSES``; left out, cross-entropy for classes and the squared error for numbers.
         mixup: Both parameters of the Beta distribution images are mixed by; 0 for no mixing.
         clip: Largest norm of the gradient; 0 for any.
         accumulate: Parts a batch is computed in, to fit into memory. The step is the same, but for batch norm.
@@ -64,6 +69,8 @@ class Plan:
     cut_after: int = 0
     cut: float = 0.1
     stop_after: int = 0
+    keep_best: bool = False
+    loss: str = ""
     mixup: float = 0.0
     clip: float = 0.0
     accumulate: int = 1
@@ -92,10 +99,16 @@ class Plan:
         find(SCHEDULES, self.schedule, "schedule")
         find(PRECISIONS, self.precision, "precision")
         find(MEASURES, self.monitor, "measure")
+        if self.loss:
+            find(LOSSES, self.loss, "loss")
 
     @property
     def needs_validation(self) -> bool:
-        return bool(self.cut_after or self.stop_after)
+        return bool(self.cut_after) or self.ends_with_best
+
+    @property
+    def ends_with_best(self) -> bool:
+        return bool(self.stop_after) or self.keep_best
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -27,8 +27,8 @@ class Step:
     epoch: int
     loss: float
     """Mean over the steps since the last moment."""
-    accuracy: float
-    """Of the epoch so far, on the images of this process."""
+    accuracy: float | None
+    """Of the epoch so far, on the images of this process; None when the answers are numbers."""
     lr: float
     images_per_second: float
     """Of the epoch so far, all processes together."""
@@ -36,12 +36,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass over the training data, as it went: loss and accuracy are running means over its steps."""
+    """One pass over the training data, as it went: loss and accuracy are running means over its steps.
+
+    There is no accuracy when the answers are numbers.
+    """
 
     number: int
     steps: int
     loss: float
-    accuracy: float
+    accuracy: float | None
     lr: float
     measured: Mapping[str, float] = field(default_factory=dict)
 
@@ -53,6 +56,8 @@ class Fit:
     epochs: tuple[Epoch, ...]
     step_seconds: float
     """Median over the epochs of the mean time of a step."""
+    best_epoch: int | None = None
+    """The epoch whose weights the model has, where the plan asks for the best ones; None for the last."""
 
 
 class Diverged(RuntimeError):

@@ -68,6 +68,10 @@ class Snapshots:
         found, tensors = self._found, dict(self._found.tensors)
         put(_under("model.", tensors), engine.bare.state_dict())
         engine.held = {name: value.to(engine.device) for name, value in _under("held.", tensors).items()}
+        own = engine.bare.state_dict()
+        engine.best = {
+            name: shaped_like(own[name], v.to(engine.device)) for name, v in _under("best.", tensors).items()
+        }
         _restore_optimiser(engine, found)
         if engine.accelerator.scaler is not None:
             engine.accelerator.scaler.load_state_dict(found.header["scaler"])
@@ -130,6 +134,7 @@ class Snapshots:
     def _taken(self, engine: Engine, order: Tensor, losses: Losses, correct: Tensor) -> Checkpoint:
         tensors = {f"model.{name}": value for name, value in engine.bare.state_dict().items()}
         tensors |= {f"held.{name}": value for name, value in engine.held.items()}
+        tensors |= {f"best.{name}": value for name, value in engine.best.items()}
         tensors |= {"order": order, "losses": torch.tensor(losses.seen, dtype=torch.float64)}
         tensors["correct"] = self._accelerator.reduce(correct)
         for rank, states in enumerate(_random_states(engine)):
@@ -154,11 +159,15 @@ class Snapshots:
 def _training(model: nn.Module, train: Split, plan: Plan, seed: int, processes: int) -> dict[str, Any]:
     """What has to be the same for a training to go on, in JSON."""
     names = {name: f"{list(value.shape)} {value.dtype}" for name, value in model.state_dict().items()}
-    labels = zlib.crc32(train.y.cpu().contiguous().numpy().tobytes())
-    data = {"images": len(train), "shape": list(train.stored.shape[1:]), "labels": labels}
+    sums = {name: _sum(part) for name, part in (("inputs", train.stored), ("labels", train.answers))}
+    data = {"images": len(train), "shape": list(train.stored.shape[1:]), **sums}
     whole = {"plan": plan.to_json(), "model": names, "data": data, "seed": {"seed": seed}}
     same: dict[str, Any] = json.loads(json.dumps({**whole, "processes": {"processes": processes}}))
     return same
+
+
+def _sum(values: Tensor) -> int:
+    return zlib.crc32(values.cpu().contiguous().numpy().reshape(-1).view("uint8").data)
 
 
 def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:

@@ -1,0 +1,106 @@
+"""The ``neuronal`` command: parse, call one function, print. Torch is imported only by commands that compute."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+import typer
+
+from neuronal.cli import bench, data
+from neuronal.cli.compare import compare, report
+from neuronal.cli.convert import convert
+from neuronal.cli.errors import Terminated
+from neuronal.cli.lists import models, neurons
+from neuronal.cli.sweep import sweep
+from neuronal.cli.train import train
+from neuronal.names import unknown
+
+app = typer.Typer(
+    name="neuronal",
+    help="Change the neuron, keep the network.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+# In the order of the help.
+app.command()(compare)
+app.command()(train)
+app.command()(sweep)
+app.command()(report)
+app.command()(convert)
+app.command()(neurons)
+app.command()(models)
+app.add_typer(bench.app)
+app.add_typer(data.app)
+
+
+def main(words: list[str] | None = None) -> int:
+    """Runs the command with ``words`` (those of the process if None) and returns its exit code."""
+    words = (sys.argv[1:] if words is None else words) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without UTF-8 shows a question mark for what it cannot; it is no reason to stop.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    asked: list[int] = []
+
+    def terminate(number: int, frame: FrameType | None) -> NoReturn:
+        asked.append(number)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = _run(words)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    # typer has its own way with interrupts and forgets which one it was; one that falls into an import comes out of it as
+    # an error of that import.
+    return 143 if asked and code else code
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning is one line too; where in the code it was raised is no matter of the user's."""
+    print(f"neuronal: {message}", file=sys.stderr)
+
+
+def _run(words: list[str]) -> int:
+    # The class of typer's own complaints about the command line has no public name.
+    complaint: Any = typer.BadParameter.__mro__[2]
+    try:
+        return app(words, prog_name="neuronal", standalone_mode=False) or 0
+    except typer.Exit as done:
+        return done.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        # Somebody downstream (head, say) has seen enough; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except complaint as wrong:
+        print(f"neuronal: {_usage(wrong, words)}", file=sys.stderr)
+        return 2
+
+
+def _usage(wrong: Any, words: Sequence[str]) -> str:
+    """One line for a wrong word on the command line: what was given, the closest, what exists."""
+    context: Any = wrong.ctx
+    command: Any = getattr(context, "command", None)
+    option = getattr(wrong, "option_name", None)
+    if option and type(wrong).__name__ == "NoSuchOption":
+        options = [word for parameter in command.params for word in parameter.opts if word.startswith("--")]
+        return unknown(f"option of {context.command_path}", option, [*options, "--help"])
+    if hasattr(command, "list_commands"):
+        # Of a group, the word after the ones that led to it.
+        given = words[len(context.command_path.split()) - 1 :]
+        existing = command.list_commands(context)
+        return (
+            unknown("command", given[0], existing) if given else f"Missing command. There are: {', '.join(existing)}."
+        )
+    message = " ".join(wrong.format_message().split())
+    return f"{message} See: {getattr(context, 'command_path', 'neuronal')} --help"

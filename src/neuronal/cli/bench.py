@@ -1,0 +1,93 @@
+"""``neuronal bench``: what things cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.options import AsJson
+
+app = typer.Typer(
+    name="bench", help="Measure speed, always beside the plain torch layer in the same run.", rich_markup_mode=None
+)
+
+Rounds = Annotated[int, typer.Option(help="Rounds per case; the median is shown.")]
+BenchOut = Annotated[Path, typer.Option(help="Folder for the numbers and the figure.")]
+
+
+@app.command("layers")
+def bench_layers(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
+    """Time every layer against nn.Conv2d, forward and backward, and draw cost against width."""
+    from neuronal.bench import layers
+    from neuronal.experiments.storage import write_whole
+    from neuronal.report.bench import cost_against_width, layer_table
+
+    with _benching(rounds, out):
+        rows = list(layers.measure(rounds=rounds))
+        widths = list(layers.measure_widths(rounds=max(2, rounds // 2)))
+        write_whole(out / "layers.svg", cost_against_width(widths).svg)
+    growth = layers.growth(widths)
+    found = {"table": [row.to_json() for row in rows], "widths": [row.to_json() for row in widths], "growth": growth}
+    _show_bench(out / "layers.json", found, layer_table(rows, growth), as_json)
+
+
+@app.command("implicit")
+def bench_implicit(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
+    """Time implicit-bias convolutions against nn.Conv2d, and say how well their equation is solved."""
+    from neuronal.bench import implicit
+    from neuronal.report.bench import implicit_table
+
+    with _benching(rounds, out):
+        rows = list(implicit.measure(rounds=rounds))
+        sides = list(implicit.measure_sides(rounds=max(2, rounds // 3)))
+    power = implicit.exponent(sides)
+    found = {"table": [row.to_json() for row in rows], "sides": [row.to_json() for row in sides], "exponent": power}
+    _show_bench(out / "implicit.json", found, implicit_table(rows, power), as_json)
+
+
+@app.command("train")
+def bench_train(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
+    """Time the training loop against a bare loop that does the same steps."""
+    from neuronal.bench import train
+    from neuronal.report.bench import train_table
+
+    with _benching(rounds, out):
+        rows = list(train.measure(rounds=rounds))
+    _show_bench(out / "train.json", {"table": [row.to_json() for row in rows]}, train_table(rows), as_json)
+
+
+@contextmanager
+def _benching(rounds: int, out: Path) -> Iterator[None]:
+    """Inside: a sign of life; before it, whether the results can be kept."""
+    from neuronal.experiments.storage import make_writable
+
+    if rounds < 2:
+        fail(f"--rounds needs to be at least 2, got {rounds}.", 2)
+    with one_line_errors():
+        make_writable(out)
+        with Console(stderr=True).status("timing (some minutes on two cores)"):
+            yield
+
+
+def _show_bench(file: Path, found: dict[str, Any], table: Table, as_json: bool) -> None:
+    from neuronal.experiments.environment import environment
+    from neuronal.experiments.storage import write_whole
+
+    answer = json.dumps({"environment": environment(), **found}, indent=1)
+    with one_line_errors():
+        write_whole(file, answer + "\n")
+    if as_json:
+        print(answer)
+        return
+    console = Console()
+    console.print(table)
+    console.print(f"numbers: {escape(str(file))}", highlight=False, soft_wrap=True)

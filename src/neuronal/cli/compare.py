@@ -1,0 +1,172 @@
+"""``neuronal compare`` and ``neuronal report``: the same network with each neuron, and the page about it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from neuronal.cli.errors import one_line_errors, stopping
+from neuronal.cli.options import AsJson, ModelOption, Out, whole_numbers, with_model_options
+from neuronal.names import find
+
+if TYPE_CHECKING:
+    from neuronal.experiments.record import Record
+    from neuronal.experiments.sweep import Study
+    from neuronal.train.timing import StepTime
+
+
+def compare(
+    recipe: Annotated[str | None, typer.Option(help="A named recipe to start from.")] = None,
+    data: Annotated[str | None, typer.Option(help="Dataset (see: neuronal data), or a path to your own.")] = None,
+    model: Annotated[str | None, typer.Option(help="Network (see: neuronal models).")] = None,
+    widths: Annotated[str | None, typer.Option(help="Units per layer, such as 32,64,128.")] = None,
+    model_option: ModelOption = None,
+    neurons: Annotated[str | None, typer.Option(help="Neurons, such as standard,zero_bias; all if left out.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, such as 0,1,2 or 0-9.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the training data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images per step.")] = None,
+    optim: Annotated[str | None, typer.Option(help="sgd, adam, adamw or adadelta.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of sgd.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="L2 penalty.")] = None,
+    scaling: Annotated[
+        str | None, typer.Option(help="unit (inputs as they are), standardise or standardise_inputs.")
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant, cosine, step or one_cycle_linear.")] = None,
+    holdout: Annotated[float | None, typer.Option(help="Share of the training data kept to follow accuracy.")] = None,
+    name: Annotated[str | None, typer.Option(help="Folder of this run; <data>-<model> if left out.")] = None,
+    out: Out = Path("runs"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train finished cells again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train the same network with each neuron, several seeds, and write a page that compares them.
+
+    What an option leaves open the recipe decides: digits, or levy where numbers are to be predicted. Finished cells are
+    kept: the same command again, after Ctrl-C or a crash, goes on where it stopped.
+    """
+    options = {
+        "data": data,
+        "model": model,
+        "widths": None if widths is None else whole_numbers("widths", widths),
+        "seeds": None if seeds is None else whole_numbers("seeds", seeds),
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "optim": optim,
+        "lr": lr,
+        "momentum": momentum,
+        "weight_decay": weight_decay,
+        "scaling": scaling,
+        "schedule": schedule,
+        "holdout": holdout,
+    }
+    with one_line_errors():
+        from neuronal.experiments.sweep import prepare, sweep
+        from neuronal.report.terminal import Bars
+        from neuronal.train.engine import is_first_process
+
+        given = {key: value for key, value in options.items() if value is not None}
+        study = _study(recipe, given, model_option, neurons, name)
+        folder = out / study.recipe.name
+        prepare(study, folder)
+    bars = Bars(Console(stderr=True, quiet=not is_first_process()))
+    with stopping(study, folder, bars, fresh):
+        with bars:
+            records = sweep(study, folder, fresh=fresh, watch=bars)
+        if is_first_process():
+            _show(study, folder, records, fresh, as_json)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of a run, such as runs/digits-cnn.")],
+    as_json: AsJson = False,
+) -> None:
+    """Draw the page of a run again from its records, without training anything."""
+    from neuronal.data.catalogue import load
+    from neuronal.experiments.sweep import finished, read_study
+    from neuronal.report.terminal import Bars
+
+    with one_line_errors():
+        study = read_study(run)
+        bars = Bars(Console(stderr=True))
+        found = [finished(cell, run, bars) for cell in study.cells()]
+        records = [record for record in found if record]
+        if not records:
+            raise ValueError(f"{run} has no finished cell to report on. Run its neuronal compare first.")
+        if len(records) < len(found):
+            print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
+        if any(record.data not in ("", load(study.recipe.data).checksum()) for record in records):
+            print(
+                f"neuronal: the data at {study.recipe.data} have changed since these cells were trained",
+                file=sys.stderr,
+            )
+        _show(study, run, records, False, as_json)
+
+
+def _study(
+    recipe: str | None,
+    options: Mapping[str, Any],
+    model_option: list[str] | None,
+    neurons: str | None,
+    name: str | None,
+) -> Study:
+    from neuronal.data.catalogue import label_of, load
+    from neuronal.experiments.sweep import Study
+    from neuronal.nn.families import FAMILIES, family
+    from neuronal.recipes import RECIPES
+    from neuronal.recipes.first_look import DIGITS, LEVY
+
+    start = DIGITS if recipe is None else find(RECIPES, recipe, "recipe")
+    if recipe is None and "data" in options and load(options["data"]).task == "regression":
+        start = LEVY
+    base = with_model_options(replace(start, **options), model_option)
+    own = base.name if recipe is not None else f"{label_of(base.data)}-{base.model}"
+    place = own if name is None else name
+    parts = Path(place).parts
+    if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
+        raise ValueError(f"--name needs a folder below --out, got {place!r}.")
+    chosen = FAMILIES if neurons is None else dict.fromkeys(word.strip() for word in neurons.split(","))
+    return Study(replace(base, name=place), tuple(family(word).name for word in chosen))
+
+
+def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as_json: bool) -> None:
+    """Writes the page, prints the table or the JSON."""
+    from neuronal.data.catalogue import load
+    from neuronal.experiments.compare import compare
+    from neuronal.experiments.storage import write_whole
+    from neuronal.experiments.sweep import costs
+    from neuronal.report.page import page
+    from neuronal.report.terminal import table
+    from neuronal.report.words import findings
+
+    dataset = load(study.recipe.data)
+    comparison = compare(records)
+    measured = costs(study, folder, fresh=fresh)
+    by_family: dict[str, StepTime] = {v.family: cost for v in study.variants() if (cost := measured.of(v))}
+    sentences = findings(comparison, records, by_family, dataset.classes)
+    file = folder / "report.html"
+    if as_json:
+        write_whole(file, page(study, dataset, records, comparison, by_family))
+        answer = {"study": study.to_json(), "comparison": comparison.to_json(), "costs": measured.to_json()}
+        print(json.dumps(answer | {"findings": sentences, "report": str(file)}, indent=1))
+        return
+    console = Console()
+    console.print(table(comparison, by_family, _title(study)))
+    for sentence in sentences:
+        console.print(f"- {escape(sentence)}", highlight=False)
+    write_whole(file, page(study, dataset, records, comparison, by_family))
+    console.print(f"report: {escape(str(file))}", highlight=False, soft_wrap=True)
+
+
+def _title(study: Study) -> str:
+    from neuronal.data.catalogue import label_of
+
+    count = len(study.recipe.seeds)
+    return escape(f"{study.recipe.model} on {label_of(study.recipe.data)}, {count} seed{'s' if count > 1 else ''}")

@@ -1,0 +1,79 @@
+"""One line for whatever goes wrong, and what is kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from neuronal.experiments.cells import Plan
+    from neuronal.report.terminal import Bars
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM asks for the same clean stop as Ctrl-C."""
+
+
+def fail(line: str, code: int) -> NoReturn:
+    """Ends the command with its one line; among several processes the others than the first say which they are."""
+    rank = os.environ.get("RANK", "0")
+    print(f"neuronal: {line}" if rank == "0" else f"neuronal, process {rank}: {line}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Inside: a wrong value, or a file that cannot be read or written, ends the command with its message alone."""
+    try:
+        yield
+    except ValueError as wrong:
+        fail(str(wrong), 2)
+    except BrokenPipeError:
+        raise
+    except OSError as refused:
+        fail(refusal(refused), 1)
+
+
+def refusal(refused: OSError) -> str:
+    """``cannot use FILE (Permission denied)``; with what to do."""
+    return (
+        f"cannot use {refused.filename or 'a file'} ({refused.strerror or refused}). Choose another place with --out."
+    )
+
+
+def _num_kept(study: Plan, folder: Path, bars: Bars, fresh: bool) -> int:
+    """Cells with a record. After --fresh those of before do not count; else one may be there that nobody was told of."""
+    from neuronal.experiments.record import cell_name
+
+    if fresh:
+        return bars.num_ended
+    return sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in study.cells())
+
+
+@contextmanager
+def stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> Iterator[None]:
+    """Inside: Ctrl-C, SIGTERM, a full disk or a cell that kills its workers ends the command, which says what is kept."""
+    from neuronal.experiments.engine import LostCell
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, OSError, LostCell) as stop:
+        why = refusal(stop) if isinstance(stop, OSError) else f"{stop} " if isinstance(stop, LostCell) else "stopped;"
+        how = (
+            "The same command without --fresh goes on from there." if fresh else "The same command goes on from there."
+        )
+        done = (
+            f"{_num_kept(study, folder, bars, fresh)} of {len(study.cells())} cells are finished and kept in {folder}."
+        )
+        fail(
+            f"{why} {done} {how}",
+            1 if isinstance(stop, OSError | LostCell) else 143 if isinstance(stop, Terminated) else 130,
+        )

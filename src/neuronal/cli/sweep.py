@@ -1,0 +1,72 @@
+"""``neuronal sweep``: many networks at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from neuronal.cli.errors import one_line_errors, stopping
+from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
+from neuronal.names import find
+
+
+def sweep(
+    recipe: Annotated[str, typer.Argument(help="A named recipe to start from.")],
+    grid: Annotated[
+        list[str], typer.Option(help="A field and its values, such as lr=0.001,0.01 or seeds=0-9; once for each field.")
+    ],
+    model_option: ModelOption = None,
+    engine: Annotated[str, typer.Option(help="processes, here, or slurm.")] = "processes",
+    workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core if left out.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
+    memory: Annotated[float | None, typer.Option(help="GB all processes together may take.")] = None,
+    choose: Annotated[str, typer.Option(help="The field whose best value is chosen on held-out data.")] = "lr",
+    name: Annotated[str | None, typer.Option(help="Folder of this run; <recipe>-grid if left out.")] = None,
+    out: Out = Path("runs"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train finished cells again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train every combination of some fields of a recipe, in parallel, and choose a value for every neuron.
+
+    Finished cells are kept: the same command again goes on where it stopped. A worker that dies loses its cell only, which
+    is tried again.
+    """
+    with one_line_errors():
+        from neuronal.experiments.engine import InTurn, Processes, slurm
+        from neuronal.experiments.sweep import prepare
+        from neuronal.experiments.sweep import sweep as run_sweep
+        from neuronal.experiments.tune import choose as chosen
+        from neuronal.recipes import RECIPES
+        from neuronal.report.terminal import Bars, choice_table
+        from neuronal.train.engine import is_first_process, processes
+
+        study = grid_of(with_model_options(find(RECIPES, recipe, "recipe"), model_option), grid, name)
+        folder = out / study.recipe.name
+        if processes().num_processes > 1 and engine != "here":
+            raise ValueError(
+                f"--engine {engine} starts processes of its own: run neuronal sweep without torchrun. To spread each cell "
+                "over the launcher's processes, use --engine here."
+            )
+        engines: dict[str, Callable[[], Any]] = {
+            "here": InTurn,
+            "processes": lambda: Processes(workers, threads, None if memory is None else int(memory * 1e9)),
+            "slurm": lambda: slurm(folder / "slurm"),
+        }
+        place = find(engines, engine, "engine")()
+        prepare(study, folder)
+    bars = Bars(Console(stderr=True, quiet=not is_first_process()))
+    with stopping(study, folder, bars, fresh), bars:
+        records = run_sweep(study, folder, fresh=fresh, watch=bars, engine=place)
+    with one_line_errors():
+        choices = chosen(records, choose)
+    if not is_first_process():
+        return
+    if as_json:
+        print(json.dumps({"grid": study.to_json(), "choices": [choice.to_json() for choice in choices]}, indent=1))
+    else:
+        Console().print(choice_table(choices, choose))

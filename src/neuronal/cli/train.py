@@ -1,0 +1,72 @@
+"""``neuronal train``: one network."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
+from neuronal.names import find
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A named recipe to start from.")] = "digits",
+    neuron: Annotated[str, typer.Option(help="The neuron (see: neuronal neurons).")] = "standard",
+    set: Annotated[
+        list[str] | None, typer.Option(help="A field and its value, such as lr=0.01; once for each.")
+    ] = None,
+    model_option: ModelOption = None,
+    seed: Annotated[int, typer.Option(help="Fixes everything random.")] = 0,
+    every: Annotated[int | None, typer.Option(help="Steps between checkpoints; five minutes if left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="Folder of this training.")] = None,
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Train one network, with checkpoints, a log and the trained model as a file.
+
+    The same command goes on where it was stopped, also under torchrun or accelerate launch.
+    """
+    with one_line_errors():
+        from neuronal.convert.checkpoint import save_model
+        from neuronal.experiments.recipe import PROTOCOLS
+        from neuronal.experiments.record import write
+        from neuronal.experiments.run import check, trained
+        from neuronal.experiments.storage import make_writable
+        from neuronal.nn.families import family
+        from neuronal.recipes import RECIPES
+        from neuronal.report.terminal import Live
+        from neuronal.report.words import result
+        from neuronal.train.checkpoint import Checkpoints
+        from neuronal.train.engine import is_first_process
+        from neuronal.train.log import Log
+
+        start = with_model_options(find(RECIPES, recipe, "recipe"), model_option)
+        base = replace(start, family=family(neuron).name)
+        (chosen,) = grid_of(base, [*(set or []), f"seeds={seed}"], name or f"{base.name}-{neuron}", "set").variants()
+        folder = out / chosen.name
+        check(chosen)
+        make_writable(folder)
+        place = folder / "checkpoints"
+        note = "" if chosen.protocol == "clean" else f"protocol {chosen.protocol}: {PROTOCOLS[chosen.protocol]}"
+        if note and is_first_process():
+            print(f"neuronal: {note}", file=sys.stderr)
+        kept = Checkpoints(place, **({} if every is None else {"every": every}))
+    with one_line_errors(), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
+        record, model = trained(
+            chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch, note=note), on_step=live.step, checkpoints=kept
+        )
+        if is_first_process():
+            write(record, folder)
+            save_model(model, folder / "model.safetensors")
+    if record.failure:
+        fail(f"{record.failure.reason}; the last good state is kept in {place}.", 1)
+    if is_first_process():
+        answer = {"metrics": dict(record.metrics), "model": str(folder / "model.safetensors")}
+        print(json.dumps(answer, indent=1) if as_json else f"{result(record.metrics)}; {answer['model']}")

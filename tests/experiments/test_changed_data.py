@@ -1,0 +1,98 @@
+"""Data that change under an unchanged path: what was made of the old ones is not taken for the new ones'."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from neuronal.cli import app as cli
+from neuronal.experiments.cells import Study
+from neuronal.experiments.compare import compare
+from neuronal.experiments.record import Record
+from neuronal.experiments.sweep import Watch, sweep
+
+
+class Listener(Watch):
+    def __init__(self):
+        self.trained, self.aside = 0, []
+
+    def cell_ended(self, record, *, reused):
+        self.trained += not reused
+
+    def set_aside(self, file, reason):
+        self.aside.append((file.suffix, reason))
+
+
+def table(path, shift=0.0):
+    path.write_text("a,b,class\n" + "".join(f"{n + shift},{-n},{n % 2}\n" for n in range(40)))
+
+
+def images(path, value=0):
+    for split in ("train", "test"):
+        for label in ("cat", "dog"):
+            (path / split / label).mkdir(parents=True, exist_ok=True)
+            for n in range(6):
+                pixels = np.full((8, 8), 20 * n + (label == "dog") + value, dtype=np.uint8)
+                Image.fromarray(pixels).save(path / split / label / f"{n}.png")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("NEURONAL_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def study(quick, tmp_path):
+    return Study(replace(quick, data=str(tmp_path / "own"), seeds=(0,), epochs=1, probes=()), ("standard",))
+
+
+def trained(study, folder):
+    listener = Listener()
+    (record,) = sweep(study, folder, watch=listener)
+    return record, listener
+
+
+@pytest.mark.parametrize("make", [table, images])
+def test_changed_data_are_noticed_and_unchanged_ones_are_not(study, tmp_path, make):
+    suffix = ".csv" if make is table else ""
+    place = tmp_path / f"own{suffix}"
+    study = replace(study, recipe=replace(study.recipe, data=str(place)))
+    make(place)
+    first, listener = trained(study, tmp_path / "run")
+    assert listener.trained == 1
+    # Written again with the same contents, at another time: nothing has changed.
+    make(place)
+    again, listener = trained(study, tmp_path / "run")
+    assert (listener.trained, listener.aside, again) == (0, [], first)
+    make(place, 1)
+    changed, listener = trained(study, tmp_path / "run")
+    assert listener.trained == 1
+    assert listener.aside == [(".outdated1", f"the data at {place} have changed since")]
+    assert changed.data != first.data
+    assert changed.epochs[0]["loss"] != first.epochs[0]["loss"]
+    with pytest.raises(ValueError, match=r"needs records of the same data, but .*own.* changed between"):
+        compare([first, replace(changed, seed=1)])
+
+
+def test_records_of_before_there_were_checksums_are_read(quick_records):
+    values = quick_records[0].to_json()
+    assert len(values.pop("data")) == 16
+    old = Record.from_json(values)
+    assert old == replace(quick_records[0], data="")
+    assert compare([old, quick_records[1]])
+
+
+def test_a_report_says_that_the_data_have_changed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "own.csv")
+    words = ["--data", "own.csv", "--model", "mlp1", "--epochs", "1", "--neurons", "standard", "--seeds", "0"]
+    assert cli.main(["compare", *words]) == 0
+    assert cli.main(["report", "runs/own-mlp1"]) == 0
+    assert "changed" not in capsys.readouterr().err
+    table(tmp_path / "own.csv", 0.5)
+    assert cli.main(["report", "runs/own-mlp1"]) == 0
+    assert "the data at own.csv have changed since these cells were trained" in capsys.readouterr().err
+    assert cli.main(["compare", *words]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "its cell counts as not trained: the data at own.csv have changed since; the file is kept as" in said

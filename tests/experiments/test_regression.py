@@ -1,0 +1,159 @@
+"""Where numbers are predicted: everything is judged by RMSE, in the answers' own units, lower is better."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from neuronal.cli import app as cli
+from neuronal.data.catalogue import load
+from neuronal.experiments.cells import Study
+from neuronal.experiments.compare import compare
+from neuronal.experiments.run import check, run, trained
+from neuronal.experiments.tune import choose
+from neuronal.recipes.first_look import LEVY
+from neuronal.report.page import page
+from neuronal.report.terminal import choice_table, table
+from neuronal.report.words import findings
+
+QUICK = replace(LEVY, epochs=30, seeds=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def records():
+    return [run(replace(QUICK, family=family), seed) for seed in (0, 1) for family in ("standard", "farkas")]
+
+
+@pytest.mark.parametrize("scaling", ["unit", "standardise", "standardise_inputs"])
+def test_rmse_is_in_the_answers_own_units(scaling):
+    record, model = trained(replace(QUICK, scaling=scaling, lr=1e-3), 0)
+    data = load("levy")
+    x, y = (part.numpy().astype(np.float64) for part in (data.train.stored, data.train.answers))
+    test = data.test.stored.numpy()
+    if scaling != "unit":
+        test = (test - x.mean(0)) / x.std(0)
+    with torch.no_grad():
+        predicted = model.cpu()(torch.from_numpy(test.astype(np.float32)))[:, 0].double().numpy()
+    if scaling == "standardise":
+        predicted = predicted * y.std() + y.mean()
+    expected = np.sqrt(((predicted - data.test.answers.numpy()) ** 2).mean())
+    assert record.metrics["rmse"] == pytest.approx(expected, rel=1e-5)
+    assert set(record.metrics) == {"loss", "rmse", "parameters"}
+    assert set(record.epochs[0]) == {"epoch", "steps", "loss", "lr", "holdout_loss", "holdout_rmse"}
+
+
+def test_training_learns(records):
+    data = load("levy")
+    constant = (data.test.answers - data.train.answers.mean()).pow(2).mean().sqrt().item()
+    assert all(record.metrics["rmse"] < 0.7 * constant for record in records)
+
+
+def test_early_stopping_goes_by_the_loss():
+    record = run(replace(QUICK, lr=1e-12, stop_after=2, epochs=9), 0)
+    assert len(record.epochs) == 3
+    assert record.epochs[0]["validation_loss"] == pytest.approx(record.epochs[0]["holdout_loss"], rel=1e-5)
+
+
+def test_comparisons_and_words(records):
+    comparison = compare(records)
+    assert comparison.measure == "rmse"
+    means = {row.family: row.estimates["rmse"].mean for row in comparison.rows}
+    assert means["farkas"] == pytest.approx(np.mean([records[1].metrics["rmse"], records[3].metrics["rmse"]]))
+    best = min(means, key=means.get)
+    assert comparison.best("rmse").family == best
+    said = findings(comparison, records, {}, ())
+    assert said[0].startswith(f"Lowest mean test RMSE: {best}, {means[best]:.4g} ± ")
+    assert said[1].startswith("RMSE against standard, seed by seed")
+    assert "accuracy" not in " ".join(said)
+
+
+def test_tables_and_pages_have_no_accuracy(records, tmp_path):
+    comparison = compare(records)
+    with (tmp_path / "out").open("w") as file:
+        Console(file=file, width=80).print(table(comparison, {}, "title"))
+    drawn = (tmp_path / "out").read_text()
+    assert "RMSE" in drawn
+    assert "lower is better" in drawn
+    assert "accuracy" not in drawn
+    text = page(Study(QUICK, ("standard", "farkas")), load("levy"), records, comparison, {})
+    assert "test RMSE" in text
+    assert "Held-out RMSE" in text
+    assert "50 training and 201 test rows, a number to predict" in text
+    assert "ccuracy" not in text
+
+
+def test_the_value_with_the_lowest_rmse_is_chosen(records, tmp_path):
+    def planted(lr, rmse):
+        return replace(records[0], recipe=replace(QUICK, lr=lr), epochs=({"epoch": 1, "holdout_rmse": rmse},))
+
+    (choice,) = choose([planted(0.1, 3.0), planted(0.01, 2.0), planted(0.001, 2.5)], "lr")
+    assert (choice.best, choice.measure) == (0.01, "rmse")
+    with (tmp_path / "out").open("w") as file:
+        Console(file=file, width=80).print(choice_table([choice], "lr"))
+    assert "2 *" in (tmp_path / "out").read_text()
+    assert "held-out RMSE" in (tmp_path / "out").read_text()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            {"probes": ("contrast", "dead_units")},
+            "levy is for regression: it has no classes, which contrast would need. Leave that out",
+        ),
+        ({"probes": ("zero_image",)}, "zero_image"),
+        ({"wrong_labels": 0.1}, "wrong_labels"),
+        ({"monitor": "accuracy"}, "monitor accuracy"),
+        ({"loss": "cross_entropy"}, "loss 'cross_entropy' does not go with answers that are numbers"),
+        ({"flip": True}, "crop, flip and cutout change images, and levy is a table"),
+        ({"model": "cnn"}, "cnn reads images, levy is a table. Use fcn or mlp1"),
+        ({"data": "digits", "loss": "squared"}, "loss 'squared' does not go with answers that are classes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_training(wrong, message):
+    with pytest.raises(ValueError, match=message) as error:
+        check(replace(LEVY, **wrong))
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def table_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    lines = [f"{a},{b},{100 + 10 * a - 3 * b}" for a, b, _ in rows]
+    (tmp_path / "prices.csv").write_text("size,age,price\n" + "\n".join(lines))
+    return tmp_path / "prices.csv"
+
+
+def test_the_commands_take_a_table_of_numbers(table_file, capsys):
+    words = ["compare", "--data", "prices.csv", "--neurons", "standard,zero_bias", "--epochs", "40", "--json"]
+    assert cli.main(words) == 0
+    answer = json.loads(capsys.readouterr().out)
+    rows = answer["comparison"]["rows"]
+    assert answer["study"]["recipe"]["scaling"] == "standardise"
+    assert all(0 < row["estimates"]["rmse"]["mean"] < 10 for row in rows)
+    assert cli.main(["train", "levy", "--set", "data=prices.csv", "--set", "epochs=3"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("RMSE ")
+    assert "held out RMSE" in err
+    words = ["sweep", "levy", "--grid", "lr=0.1,0.01", "--grid", "seeds=0", "--engine", "here"]
+    assert cli.main([*words, "--grid", "epochs=3"]) == 0
+    assert "held-out RMSE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["compare", "--recipe", "digits", "--data"], ["train", "digits", "--set"]])
+def test_a_recipe_for_classes_is_refused_in_one_line(table_file, capsys, words):
+    data = "prices.csv" if words[0] == "compare" else "data=prices.csv"
+    assert cli.main([*words, data]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "prices is for regression: it has no classes, which contrast and zero_image would need." in said
+    assert "start from the recipe levy" in said
+    assert "\n" not in said
+
+
+def test_probes_are_given_by_name(table_file, capsys):
+    words = ["train", "digits", "--set", "data=prices.csv", "--set", "model=mlp1", "--set", "probes=dead_units"]
+    assert cli.main([*words, "--set", "epochs=1"]) == 0
