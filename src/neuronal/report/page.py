@@ -13,36 +13,9 @@ from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Study
 from neuronal.nn.families import FAMILIES
 from neuronal.report.figures import Drawing, contrast_curves, training_curves, zero_image_bars
+from neuronal.report.html import Markup, bullets, document, figures, table
 from neuronal.report.words import counted, findings, percent, plain
 from neuronal.train.timing import StepTime
-
-_STYLE = """
-:root { color-scheme: light; --ink: #1d2530; --soft: #5b6673; --line: #d9dee5; --mark: #eaf4ee; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 68rem; padding: 1.2rem 1rem 4rem; color: var(--ink); background: #fff;
-       font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; border-top: 1px solid var(--line); padding-top: 1.2rem; }
-p, li { max-width: 46rem; }
-.soft, figcaption, footer { color: var(--soft); font-size: .9rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
-th:first-child, td:first-child { text-align: left; }
-thead th { border-bottom: 2px solid var(--ink); font-weight: 600; }
-td, th { white-space: nowrap; }
-thead th { white-space: normal; }
-.summary td:nth-child(2) { white-space: normal; text-align: left; }
-.summary th:nth-child(2) { text-align: left; }
-td.best { background: var(--mark); font-weight: 600; }
-td.failed { color: #a4262c; }
-.left th, .left td, td.failed { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem 2rem; }
-figure { margin: 0; }
-figure h3 { font-size: 1rem; margin: .6rem 0 0; }
-figure svg { width: 100%; height: auto; }
-pre { overflow-x: auto; background: #f6f7f9; padding: .8rem; border-radius: .4rem; font-size: .85rem; }
-"""
 
 
 def page(
@@ -60,11 +33,11 @@ def page(
         f'<p class="soft">Model <b>{escape(recipe.model)}</b> on <b>{escape(data.name)}</b> ({split}), '
         f"{counted(recipe.epochs, 'epoch')}, {counted(len(recipe.seeds), 'seed')}, {100 * recipe.holdout:g}% of the "
         f"training {what} kept apart to follow it. Everything but the neuron is the same.</p>",
-        _list(findings(comparison, records, costs, data.classes)),
+        bullets(findings(comparison, records, costs, data.classes)),
         "<h2>Summary</h2>",
         _summary(comparison, costs),
         "<h2>Figures</h2>",
-        '<div class="figures">' + "".join(map(_figure, _figures(sound, data))) + "</div>",
+        figures(_figures(sound, data)),
         "<h2>Dead units, layer by layer</h2>",
         _dead_units(sound),
         "<h2>Every cell</h2>",
@@ -76,32 +49,7 @@ def page(
         _environments(records),
         f"<footer><p>Data: {escape(data.source)}</p></footer>",
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
-
-
-def _list(sentences: Sequence[str]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences) + "</ul>"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    """Text is escaped; a cell that is a whole ``<td>`` already comes as ``_Markup``."""
-    cells = "".join(f"<th>{escape(text)}</th>" for text in head)
-    body = "".join("<tr>" + "".join(_cell(text) for text in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table class="{kind}"><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-class _Markup(str):
-    """Text that is HTML already."""
-
-
-def _cell(text: str) -> str:
-    return text if isinstance(text, _Markup) else f"<td>{escape(text)}</td>"
+    return document(title, parts)
 
 
 def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> str:
@@ -116,7 +64,7 @@ def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> str:
         cells.append(f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–")
         good = max((estimate.num_seeds for estimate in row.estimates.values()), default=0)
         failed = f'<td class="failed">{good}, failed: {len(row.failed)}</td>'
-        cells.append(_Markup(failed) if row.failed else str(good))
+        cells.append(Markup(failed) if row.failed else str(good))
         rows.append(cells)
     note = (
         '<p class="soft">Means over seeds ± standard error, in per cent where not a ratio or an RMSE (in the units of the '
@@ -124,7 +72,7 @@ def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> str:
         "which is not always a shown difference (see the sentences above). Time per step: ratio to "
         "standard, measured side by side.</p>"
     )
-    return _table(head, rows, "summary") + note
+    return table(head, rows, "summary") + note
 
 
 def _estimate(key: str, estimate: Estimate | None, is_best: bool) -> str:
@@ -136,7 +84,7 @@ def _estimate(key: str, estimate: Estimate | None, is_best: bool) -> str:
         error = "" if estimate.standard_error is None else f" ± {estimate.standard_error:.3f}"
         return f"{estimate.mean:.3f}{error}"
     text = plain(estimate) if key == "rmse" else percent(estimate)
-    return _Markup(f'<td class="best">{escape(text)}</td>') if is_best else text
+    return Markup(f'<td class="best">{escape(text)}</td>') if is_best else text
 
 
 def _figures(sound: Mapping[str, Sequence[Record]], data: Dataset) -> list[Drawing]:
@@ -156,12 +104,6 @@ def _figures(sound: Mapping[str, Sequence[Record]], data: Dataset) -> list[Drawi
     return drawings
 
 
-def _figure(drawing: Drawing) -> str:
-    svg = drawing.svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.caption)}"', 1)
-    caption = f"<figcaption>{escape(drawing.caption)}</figcaption>"
-    return f"<figure><h3>{escape(drawing.title)}</h3>{svg}{caption}</figure>"
-
-
 def _dead_units(sound: Mapping[str, Sequence[Record]]) -> str:
     rows = []
     for family, records in sound.items():
@@ -176,20 +118,20 @@ def _dead_units(sound: Mapping[str, Sequence[Record]]) -> str:
     if not rows:
         return "<p>Not measured.</p>"
     note = '<p class="soft">A unit is dead when it is active on no test input; for a convolution, at no position.</p>'
-    return _table(["neuron", "activation", "units", "dead (mean)", "dead (%)", "dead, seed by seed"], rows) + note
+    return table(["neuron", "activation", "units", "dead (mean)", "dead (%)", "dead, seed by seed"], rows) + note
 
 
 def _cells(records: Sequence[Record]) -> str:
     rows = []
     for record in records:
         if record.failure:
-            result: str = _Markup(f'<td class="failed">{escape(record.failure.reason)}</td>')
+            result: str = Markup(f'<td class="failed">{escape(record.failure.reason)}</td>')
         else:
             found = record.metrics
             result = f"RMSE {found['rmse']:.4g}" if "rmse" in found else f"{100 * found['accuracy']:.2f}%"
         rows.append([record.recipe.family, str(record.seed), result, f"{record.seconds:.1f} s"])
         rows[-1] += [f"{1000 * record.step_seconds:.2f} ms", record.finished]
-    return _table(["neuron", "seed", "on test data", "time", "per step", "finished (UTC)"], rows)
+    return table(["neuron", "seed", "on test data", "time", "per step", "finished (UTC)"], rows)
 
 
 def _environments(records: Sequence[Record]) -> str:
@@ -201,4 +143,4 @@ def _environments(records: Sequence[Record]) -> str:
     names = list(dict.fromkeys(name for environment in different for name in environment))
     rows = [[name, *(environment.get(name, "–") for environment in different)] for name in names]
     head = ["", *(f"{sum(r.environment == e for r in records)} of {len(records)} cells" for e in different)]
-    return _table(head, rows, "left")
+    return table(head, rows, "left")
