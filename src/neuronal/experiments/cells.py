@@ -1,4 +1,4 @@
-"""What a sweep is made of: cells, and the studies and grids that list them."""
+"""What a sweep is made of: cells, and the studies, grids and lists that name them."""
 
 from __future__ import annotations
 
@@ -88,11 +88,34 @@ class Grid:
         return cls(Recipe.from_json(values["recipe"]), axes)
 
 
-Plan = Study | Grid
+@dataclass(frozen=True)
+class Listed:
+    """Recipes that have no more in common than that they are run together, each with its own seeds."""
+
+    name: str
+    recipes: tuple[Recipe, ...]
+
+    def variants(self) -> tuple[Recipe, ...]:
+        return self.recipes
+
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(Cell(recipe, seed) for recipe in self.recipes for seed in recipe.seeds)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "recipes": [recipe.to_json() for recipe in self.recipes]}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        return cls(values["name"], tuple(Recipe.from_json(recipe) for recipe in values["recipes"]))
+
+
+Plan = Study | Grid | Listed
 
 
 def read_plan(values: Mapping[str, Any]) -> Plan:
-    """The study or the grid whose JSON this is."""
+    """The study, the grid or the list whose JSON this is."""
+    if "recipes" in values:
+        return Listed.from_json(values)
     return Grid.from_json(values) if "axes" in values else Study.from_json(values)
 
 

@@ -1,6 +1,8 @@
-"""Recipes by name: data only, one file per subject."""
+"""Recipes and reproductions by name: data only, one file per subject."""
 
 from neuronal.experiments.recipe import Recipe
-from neuronal.recipes import first_look
+from neuronal.experiments.reproduction import Reproduction
+from neuronal.recipes import first_look, zero_bias
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (first_look.DIGITS, first_look.LEVY)}
+REPRODUCTIONS: dict[str, Reproduction] = {one.name: one for one in zero_bias.REPRODUCTIONS}

@@ -1,0 +1,70 @@
+"""``neuronal reproduce``: the tables and figures of the papers, run again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from neuronal.cli.errors import Terminated, fail, one_line_errors, refusal
+from neuronal.cli.options import AsJson, Out, whole_numbers
+from neuronal.names import find
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="Such as zero_bias/table1_mnist_fcn; see --list.")] = None,
+    scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes) or paper (its full setting).")] = "small",
+    seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-9.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Print the names of all, one per line.")] = False,
+    results: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("results"),
+    out: Out = Path("runs"),
+    as_json: AsJson = False,
+) -> None:
+    """Run a table or figure of a paper again and write its result; what is finished is kept and not trained again."""
+    from neuronal.recipes import REPRODUCTIONS
+
+    if show_list:
+        print("\n".join(REPRODUCTIONS))
+        return
+    if name is None:
+        fail("which one? neuronal reproduce --list prints their names.", 2)
+    with one_line_errors():
+        from neuronal.experiments.reproduce import read_result
+        from neuronal.experiments.reproduce import reproduce as run
+        from neuronal.report.reproduction import sentences, tables
+        from neuronal.report.terminal import Bars
+
+        chosen = find(REPRODUCTIONS, name, "reproduction")
+        numbers = None if seeds is None else whole_numbers("seeds", seeds)
+        errors = Console(stderr=True)
+        bars = Bars(errors)
+        try:
+            with bars:
+                file = run(
+                    chosen,
+                    scale,
+                    runs=out,
+                    results=results,
+                    seeds=numbers,
+                    watch=bars,
+                    say=lambda line: errors.print(escape(line), highlight=False),
+                )
+        except (KeyboardInterrupt, OSError) as stop:
+            why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
+            code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
+            fail(f"{why} finished cells are kept in {out}. The same command goes on from there.", code)
+        answer = read_result(file)
+    if as_json:
+        print(json.dumps(answer, indent=1))
+        return
+    console = Console()
+    for table in tables(answer):
+        console.print(table)
+    for sentence in sentences(answer):
+        console.print(f"- {escape(sentence)}", highlight=False)
+    print(f"result: {file}", file=sys.stdout)

@@ -1,0 +1,117 @@
+"""Runs a reproduction: trains what it needs, measures, and keeps the result with all that made it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from torch import nn
+
+from neuronal.convert.checkpoint import load_model, save_model
+from neuronal.experiments.cells import Listed
+from neuronal.experiments.environment import environment
+from neuronal.experiments.procedures import PROCEDURES
+from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.record import Record, cell_name, read, write
+from neuronal.experiments.reproduction import SCALES, Reproduction
+from neuronal.experiments.run import trained
+from neuronal.experiments.storage import Damaged, make_writable, write_whole
+from neuronal.experiments.sweep import Watch, sweep
+from neuronal.names import find
+
+
+class Work:
+    """What a procedure may ask for: trained networks and their records, each made once and kept in ``folder``."""
+
+    def __init__(self, folder: Path, watch: Watch | None = None, say: Callable[[str], None] | None = None) -> None:
+        self.folder, self.watch = folder, watch
+        self.say = say or (lambda line: None)
+
+    def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
+        """Every recipe with every seed of its own, in order."""
+        return sweep(Listed("reproduction", tuple(recipes)), self.folder, watch=self.watch)
+
+    def network(self, recipe: Recipe, seed: int) -> tuple[Record, nn.Module]:
+        """One network and its record; weights are kept beside the record."""
+        cells = self.folder / "cells"
+        make_writable(cells)
+        path = cells / cell_name(recipe, seed)
+        weights = path.with_suffix(".safetensors")
+        if path.exists() and weights.exists():
+            try:
+                return read(path), load_model(weights)
+            except (Damaged, ValueError) as damage:
+                self.say(f"{path.name} is trained again: {damage}")
+        self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
+        record, model = trained(recipe, seed)
+        if record.failure:
+            raise ValueError(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
+        save_model(model.cpu().eval(), weights)
+        write(record, cells)
+        return record, model
+
+
+def reproduce(
+    reproduction: Reproduction,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    seeds: Sequence[int] | None = None,
+    watch: Watch | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Path:
+    """Runs one table or figure at one scale and writes its result; returns the file.
+
+    What was trained is kept under ``runs`` and not trained again.
+
+    Raises:
+        ValueError: The scale, or the data, are not there; in one line.
+    """
+    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
+    if seeds is not None:
+        setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
+    work = Work(runs / f"{reproduction.name.replace('/', '-')}-{scale}", watch, say)
+    started = perf_counter()
+    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
+    file = result_file(reproduction.name, scale, results)
+    make_writable(file.parent)
+    answer = {
+        "reproduction": reproduction.name,
+        "title": reproduction.title,
+        "where": reproduction.where,
+        "scale": scale,
+        "scale_means": SCALES[scale],
+        "command": f"neuronal reproduce {reproduction.name} --scale {scale}",
+        "procedure": reproduction.procedure,
+        "reported": reproduction.reported,
+        "departs": reproduction.departs,
+        "recipes": [recipe.to_json() for recipe in setting.recipes],
+        "options": setting.options,
+        "result": result,
+        "seconds": perf_counter() - started,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "environment": environment(),
+    }
+    write_whole(file, json.dumps(answer, indent=1, allow_nan=False) + "\n")
+    return file
+
+
+def result_file(name: str, scale: str, results: Path) -> Path:
+    paper, _, short = name.partition("/")
+    return results / paper / f"{short}.{scale}.json"
+
+
+def read_result(file: Path) -> Mapping[str, Any]:
+    """A result as it was written; ``ValueError`` for a file that is none."""
+    try:
+        found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        _ = found["reproduction"], found["result"]
+    except (OSError, ValueError, KeyError, TypeError) as wrong:
+        raise ValueError(f"{file} is not a result of neuronal reproduce ({wrong}).") from wrong
+    return found

@@ -1,0 +1,133 @@
+"""Reproductions: every one runs at its smallest scale, keeps what it trained, and says what it is from."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from neuronal.cli.app import main
+from neuronal.experiments.procedures import PROCEDURES
+from neuronal.experiments.procedures.contrast_table import findings
+from neuronal.experiments.reproduce import Work, read_result, reproduce
+from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
+from neuronal.recipes import REPRODUCTIONS
+from neuronal.recipes.zero_bias import MNIST_FCN, TABLE1_MNIST_FCN, _smoke
+from neuronal.report.reproduction import sentences, tables
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_every_one_runs_at_smoke(name, tmp_path):
+    file = reproduce(REPRODUCTIONS[name], "smoke", runs=tmp_path / "runs", results=tmp_path / "results")
+    answer = read_result(file)
+    assert answer["reproduction"] == name
+    assert answer["environment"]["torch"]
+    assert answer["command"] == f"neuronal reproduce {name} --scale smoke"
+    assert PROCEDURES[answer["procedure"]].findings(answer)
+    assert tables(answer)
+    assert sentences(answer)
+    assert file == tmp_path / "results" / f"{name}.smoke.json"
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+def test_every_one_has_the_papers_own_setting(name):
+    one = REPRODUCTIONS[name]
+    assert set(one.scales) == set(SCALES)
+    for setting in one.scales.values():
+        names = [(recipe.name, recipe.family) for recipe in setting.recipes]
+        assert len(set(names)) == len(names)
+
+
+def test_what_is_trained_is_kept(tmp_path, monkeypatch):
+    first = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path / "runs", results=tmp_path / "a")
+    monkeypatch.setattr("neuronal.experiments.engine.run", None)
+    second = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path / "runs", results=tmp_path / "b")
+    assert read_result(first)["result"] == read_result(second)["result"]
+
+
+def test_networks_are_kept_with_their_weights(tmp_path):
+    recipe = _smoke(MNIST_FCN)
+    said = []
+    record, model = Work(tmp_path, say=said.append).network(recipe, 0)
+    again, same = Work(tmp_path, say=said.append).network(recipe, 0)
+    assert len(said) == 1
+    assert again.metrics == record.metrics
+    for p, q in zip(model.state_dict().values(), same.state_dict().values(), strict=True):
+        assert p.cpu().equal(q)
+    weights = next(tmp_path.glob("cells/*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:100])
+    Work(tmp_path, say=said.append).network(recipe, 0)
+    assert "trained again" in said[1]
+
+
+def test_other_seeds_can_be_asked_for(tmp_path):
+    file = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path, results=tmp_path, seeds=(3, 4))
+    assert read_result(file)["result"]["rows"][0]["seeds"] == [3, 4]
+
+
+def answer_with(zero, standard, reported=None):
+    """A result of Table 1 with these curves, one per seed."""
+
+    def row(neuron, curves):
+        columns = list(zip(*curves, strict=True))
+        estimates = [{"mean": sum(c) / len(c), "standard_error": 0.001, "num_seeds": len(c)} for c in columns]
+        return {
+            "name": "net",
+            "neuron": neuron,
+            "seeds": list(range(len(curves))),
+            "failed": {},
+            "multipliers": [1.0, 0.1],
+            "accuracy": curves,
+            "estimates": estimates,
+        }
+
+    rows = [row("zero_bias", zero), row("standard", standard)]
+    return {"result": {"rows": rows}, "reported": reported or {}, "procedure": "contrast_table", "scale": "small"}
+
+
+def test_verdicts_follow_the_numbers():
+    good = findings(answer_with([[0.9, 0.9], [0.88, 0.88]], [[0.9, 0.1], [0.9, 0.2]]))
+    assert [one.verdict for one in good] == ["reproduced", "reproduced"]
+    bad = findings(answer_with([[0.9, 0.8], [0.88, 0.88]], [[0.9, 0.89], [0.9, 0.2]]))
+    assert [one.verdict for one in bad] == ["not reproduced", "not reproduced"]
+
+
+@pytest.mark.parametrize(
+    ("paper", "verdict"), [(0.9, "reproduced"), (0.885, "reproduced in part"), (0.5, "not reproduced")]
+)
+def test_reported_accuracies_are_compared(paper, verdict):
+    answer = answer_with([[0.9, 0.9]], [[0.9, 0.1]], {"zero_bias": {"mean": paper}})
+    assert findings(answer)[1].verdict == verdict
+
+
+def test_wrong_names_and_scales_in_one_line(tmp_path, capsys):
+    assert main(["reproduce", "zero_bias/none"]) == 2
+    assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "huge"]) == 2
+    assert main(["reproduce"]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 3
+    assert "Unknown reproduction" in lines[0]
+    assert "There are: paper, small, smoke" in lines[1]
+    assert "--list" in lines[2]
+    with pytest.raises(ValueError, match="paper/name"):
+        replace(TABLE1_MNIST_FCN, name="table1")
+    with pytest.raises(ValueError, match="scales are"):
+        Reproduction("a/b", "", "", "contrast_table", {"big": Setting()})
+
+
+def test_a_foreign_file_is_no_result(tmp_path):
+    file = tmp_path / "x.json"
+    file.write_text("[1]")
+    with pytest.raises(ValueError, match="not a result"):
+        read_result(file)
+
+
+def test_the_command_prints_and_lists(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "--list"]) == 0
+    assert capsys.readouterr().out.splitlines() == list(REPRODUCTIONS)
+    assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "smoke"]) == 0
+    out = capsys.readouterr().out
+    assert "contrast" in out
+    assert "result: results/zero_bias/table1_mnist_fcn.smoke.json" in out
+    assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "smoke", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["scale"] == "smoke"
