@@ -31,7 +31,8 @@ def test_every_one_runs_at_smoke(name, tmp_path):
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_every_one_has_the_papers_own_setting(name):
     one = REPRODUCTIONS[name]
-    assert set(one.scales) == set(SCALES)
+    # ImageNet is out of reach of what is called small.
+    assert set(one.scales) == set(SCALES) - ({"small"} if "imagenet" in name else set())
     for setting in one.scales.values():
         names = [(recipe.name, recipe.family) for recipe in setting.recipes]
         assert len(set(names)) == len(names)

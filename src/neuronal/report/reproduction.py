@@ -55,7 +55,76 @@ def _title(answer: Mapping[str, Any]) -> str:
     return f"{answer['title']} ({answer['where']}; scale {answer['scale']})"
 
 
-TABLES: dict[str, Any] = {"contrast_table": _contrast}
+def _columns(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for head in texts:
+        drawn.add_column(head, no_wrap=True)
+    for head in numbers:
+        drawn.add_column(head, justify="right")
+    return drawn
+
+
+def _curves(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _columns(_title(answer), ["network"], ["loss differs by", "two seeds by", "accuracy, neuron by neuron (%)"])
+    for network in answer["result"]["networks"]:
+        accuracy = ", ".join(
+            f"{neuron} {100 * sum(of) / len(of):.2f}" for neuron, of in network["accuracy"].items() if of
+        )
+        distances = (_factor(network[key]) for key in ("between", "within"))
+        drawn.add_row(network["name"], *distances, accuracy)
+    drawn.caption = (
+        "factors, mean over epochs: zero-bias against biased with the same seed, and two seeds of one neuron"
+    )
+    drawn.caption_justify = "left"
+    return [drawn]
+
+
+def _factor(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _zero_image(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _columns(_title(answer), ["network", "neuron"], ["seed", "entropy (1 = uniform)", "largest probability"])
+    for row in answer["result"]["rows"]:
+        drawn.add_row(row["name"], row["neuron"], str(row["seed"]), f"{row['entropy']:.4f}", f"{row['largest']:.4f}")
+    return [drawn]
+
+
+def _ntk(answer: Mapping[str, Any]) -> list[Table]:
+    limits = _columns(
+        f"{_title(answer)}: the limit with biases against the one without",
+        ["inputs"],
+        ["variance", "depth", "beta", "change (%)", "after scaling (%)", "alignment"],
+    )
+    for row in answer["result"]["limits"]:
+        limits.add_row(
+            row["inputs"],
+            f"{row['variance']:g}",
+            str(row["depth"]),
+            f"{row['beta']:g}",
+            f"{100 * row['change']:,.1f}",
+            f"{100 * row['after_scaling']:.1f}",
+            f"{row['alignment']:.4f}",
+        )
+    widths = _columns(
+        "Networks of finite width (%, mean ± standard error over seeds)",
+        [],
+        ["beta", "width", "to its own limit", "to the limit without biases", "change by training"],
+    )
+    for near, moved in zip(answer["result"]["approach"], answer["result"]["training"], strict=True):
+        cells = (near["to_own_limit"], near["to_limit_without_biases"], moved["change"])
+        widths.add_row(
+            f"{near['beta']:g}", str(near["width"]), *(_percent(c["mean"], c["standard_error"]) for c in cells)
+        )
+    return [limits, widths]
+
+
+TABLES: dict[str, Any] = {
+    "contrast_table": _contrast,
+    "training_curves": _curves,
+    "zero_image": _zero_image,
+    "ntk": _ntk,
+}
 """By procedure."""
 
 

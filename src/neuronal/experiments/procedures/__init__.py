@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from neuronal.experiments.procedures import contrast_table
+from neuronal.experiments.procedures import contrast_table, ntk, training_curves, zero_image
 from neuronal.experiments.procedures.finding import Finding
 
 
@@ -19,5 +19,10 @@ class Procedure(Protocol):
     findings: Callable[[Mapping[str, Any]], Sequence[Finding]]
 
 
-PROCEDURES: dict[str, Any] = {"contrast_table": contrast_table}
+PROCEDURES: dict[str, Any] = {
+    "contrast_table": contrast_table,
+    "ntk": ntk,
+    "training_curves": training_curves,
+    "zero_image": zero_image,
+}
 """By the name a reproduction asks for."""

@@ -1,0 +1,75 @@
+"""What networks believe when they see nothing (Figure 4 of the zero-bias paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from neuronal.convert.sources import from_source, input_shape
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.trace import outputs
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+UNIFORM = 1e-6
+"""Entropies that are this close to the largest possible one, relatively, are those of a uniform belief."""
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Trained networks of ours, and, where ``options`` names any, models of timm or torchvision with their weights."""
+    rows = []
+    for record in work.records(setting.recipes):
+        if record.failure is None:
+            p = record.probes["zero_image"]["probabilities"]
+            rows.append(_row(record.recipe.name, record.recipe.family, record.seed, p))
+    for source in setting.options.get("models", ()):
+        work.say(source)
+        model = from_source(source, **setting.options.get("arguments", {}))
+        logits = outputs(model, torch.zeros(1, *input_shape(model)))[0].double()
+        rows.append(_row(source, "", 0, logits.softmax(0).tolist()))
+    return {"rows": rows}
+
+
+def _row(name: str, neuron: str, seed: int, probabilities: list[float]) -> dict[str, Any]:
+    entropy = -sum(p * log(p) for p in probabilities if p > 0)
+    return {
+        "name": name,
+        "neuron": neuron,
+        "seed": seed,
+        "probabilities": sorted(probabilities, reverse=True)[:20],
+        "largest": max(probabilities),
+        "classes": len(probabilities),
+        "entropy": entropy / log(len(probabilities)),
+    }
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """Uniform without biases, and not with them."""
+    rows = answer["result"]["rows"]
+    without = [row for row in rows if row["neuron"] == "zero_bias"]
+    biased = [row for row in rows if row["neuron"] != "zero_bias"]
+    found = []
+    if without:
+        uniform = all(abs(row["entropy"] - 1) < UNIFORM for row in without)
+        found.append(
+            Finding(
+                "Without biases every class is equally likely at the zero image",
+                "reproduced" if uniform else "not reproduced",
+                f"entropy {min(r['entropy'] for r in without):.6f} of the largest possible, {len(without)} networks",
+            )
+        )
+    if biased:
+        partial = sum(row["entropy"] < 1 - UNIFORM for row in biased)
+        found.append(
+            Finding(
+                "Networks with biases prefer some classes at the zero image",
+                "reproduced" if partial == len(biased) else "reproduced in part" if partial else "not reproduced",
+                f"{partial} of {len(biased)} networks; largest probability {max(r['largest'] for r in biased):.3f}",
+            )
+        )
+    return found
