@@ -17,7 +17,7 @@ from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
 from neuronal.cli.errors import Terminated
 from neuronal.cli.lists import models, neurons
-from neuronal.cli.reproduce import reproduce
+from neuronal.cli.reproduce import findings, reproduce
 from neuronal.cli.sweep import sweep
 from neuronal.cli.train import train
 from neuronal.names import unknown
@@ -34,6 +34,7 @@ app.command()(compare)
 app.command()(train)
 app.command()(sweep)
 app.command()(reproduce)
+app.command()(findings)
 app.command()(report)
 app.command()(convert)
 app.command()(neurons)

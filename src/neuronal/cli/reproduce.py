@@ -68,3 +68,25 @@ def reproduce(
     for sentence in sentences(answer):
         console.print(f"- {escape(sentence)}", highlight=False)
     print(f"result: {file}", file=sys.stdout)
+
+
+def findings(
+    paper: Annotated[str, typer.Argument(help="A paper, such as zero_bias.")],
+    results: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
+    out: Annotated[Path | None, typer.Option(help="File to write; printed if left out.")] = None,
+) -> None:
+    """Write the page of what holds of a paper, from the results there are."""
+    from neuronal.experiments.storage import make_writable, write_whole
+    from neuronal.recipes import PAPERS, REPRODUCTIONS
+    from neuronal.report.findings import findings_page
+
+    with one_line_errors():
+        about = find(PAPERS, paper, "paper")
+        own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
+        page = findings_page(paper, about, own, results)
+        if out is None:
+            print(page, end="")
+            return
+        make_writable(out.parent)
+        write_whole(out, page)
+    print(f"page: {out}")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
 
+ABOUT = "Scalar Invariant Networks with Zero Bias (Geng, Xu, Ye & Si, arXiv:2211.08486): what holds"
 BOTH = ("zero_bias", "standard")
 
 
