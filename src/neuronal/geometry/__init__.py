@@ -1,1 +1,23 @@
 """Looks at a model and never changes it."""
+
+from neuronal.geometry.affine import AffineMap, affine_map
+from neuronal.geometry.boundary import BoundaryDistances, boundaries, boundary_distances
+from neuronal.geometry.pattern import Bend, Patterns, activation_pattern, group_by_pattern
+from neuronal.geometry.recorder import NotPiecewiseLinear
+from neuronal.geometry.segment import Pieces, Switch, segment_pieces
+
+__all__ = [
+    "AffineMap",
+    "Bend",
+    "BoundaryDistances",
+    "NotPiecewiseLinear",
+    "Patterns",
+    "Pieces",
+    "Switch",
+    "activation_pattern",
+    "affine_map",
+    "boundaries",
+    "boundary_distances",
+    "group_by_pattern",
+    "segment_pieces",
+]

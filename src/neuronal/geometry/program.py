@@ -6,17 +6,17 @@ Values have a batch dimension in front; steps never mix the rows of a batch.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 CONVOLUTIONS = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
-Moved = TypeVar("Moved")
 
 
 class Affine(ABC):
@@ -131,6 +131,9 @@ class Scale(Affine):
     def bias(self) -> Tensor | None:
         return self.shift
 
+    def __call__(self, x: Tensor) -> Tensor:
+        return x * self.scale if self.shift is None else torch.addcmul(self.shift, x, self.scale)
+
     def bias_size(self) -> Tensor | None:
         return super().bias_size() if self.size is None else self.size
 
@@ -187,9 +190,9 @@ class Kink:
     slope: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        return torch.where(x > 0, x, x * self.slope)
+        return x.relu() if self.is_relu else torch.where(x > 0, x, x * self.slope)
 
-    @property
+    @cached_property
     def is_relu(self) -> bool:
         return not self.slope.any()
 
@@ -225,6 +228,9 @@ class Step:
     frees: tuple[int, ...] = ()
 
 
+Look = Callable[[Step, list[Tensor]], None]
+
+
 @dataclass(frozen=True)
 class Program:
     """The network, step by step. Value 0 is the input, of ``shape`` without the batch; ``output`` is the result's."""
@@ -235,11 +241,17 @@ class Program:
     dtype: torch.dtype
     device: torch.device
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """The network's own answer, computed step by step. Costs what a forward pass of the network costs."""
+    def __call__(self, x: Tensor, look: Look | None = None) -> Tensor:
+        """The network's own answer, computed step by step. Costs what a forward pass of the network costs.
+
+        ``look(step, inputs)`` is called before every step.
+        """
         live = {0: x}
         for step in self.steps:
-            live[step.output] = evaluate(step.op, *(live[i] for i in step.inputs))
+            inputs = [live[i] for i in step.inputs]
+            if look is not None:
+                look(step, inputs)
+            live[step.output] = evaluate(step.op, *inputs)
             for i in step.frees:
                 del live[i]
         return live[self.output]
@@ -258,6 +270,17 @@ class Program:
             self, steps=steps, dtype=dtype or self.dtype, device=torch.device(device) if device else self.device
         )
 
+    def width(self) -> int:
+        """Numbers that are alive at once for one row, at most."""
+        sizes = {0: math.prod(self.shape)}
+        most = sizes[0]
+        for step in self.steps:
+            sizes[step.output] = math.prod(step.shape)
+            most = max(most, sum(sizes.values()))
+            for i in step.frees:
+                del sizes[i]
+        return most
+
     def kinks(self) -> Iterator[Step]:
         """The steps that bend: kinks and maxima, in order."""
         return (step for step in self.steps if isinstance(step.op, Kink | Maximum))
@@ -272,6 +295,11 @@ def evaluate(op: Op, *values: Tensor) -> Tensor:
     if isinstance(op, Maximum):
         return torch.maximum(*values)
     return op(values[0])
+
+
+def bent(op: Kink | Maximum, *values: Tensor) -> Tensor:
+    """What decides at a bend by its sign: the number itself, or of two the first minus the second."""
+    return values[0] - values[1] if isinstance(op, Maximum) else values[0]
 
 
 def _moved(step: Affine, move: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 Look = Callable[[str, Tensor], None]
 
@@ -74,3 +76,38 @@ def places(model: nn.Module) -> Iterator[list[str]]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def watching_relus(model: nn.Module, look: Look) -> Iterator[None]:
+    """Inside: ``look(name, output)`` is called with what every ReLU gives, module or function, in the order they run.
+
+    ``name`` is the path of the innermost module around it; the second one inside the same module is ``path:2``, and so on.
+    """
+    with places(model) as running:
+        relus = _Relus(running, look)
+        handle = model.register_forward_pre_hook(lambda *_: relus.calls.clear())
+        try:
+            with relus:
+                yield
+        finally:
+            handle.remove()
+
+
+class _Relus(TorchDispatchMode):
+    """Sees the operation itself, whoever calls it."""
+
+    def __init__(self, running: list[str], look: Look):
+        super().__init__()
+        self.running, self.look = running, look
+        self.calls: dict[str, int] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in ("relu", "relu_") and self.running:
+            path = self.running[-1]
+            self.calls[path] = self.calls.get(path, 0) + 1
+            self.look(path if self.calls[path] == 1 else f"{path}:{self.calls[path]}", result)
+        return result

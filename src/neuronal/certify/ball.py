@@ -1,0 +1,271 @@
+"""How far can an input move in any direction before the predicted class may change?
+
+Values are known as ``centre + generators xi +- rest`` for every ``xi`` with norm at most the radius: one generator for
+each number of the input. Rounding is counted as in Note [Bounds] of ``bounds.py``: with d = radius * (dual norm of the
+generators), every value is at most |centre| + d + rest, and so is what gamma_n is multiplied by, because
+``sum_j |A_ij| |xi_j| <= d_i`` bounds the error of the generators as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.certify.bounds import Bounds, gamma, plain_arithmetic
+from neuronal.certify.branch import Budget
+from neuronal.certify.certificate import Certificate, Promise
+from neuronal.certify.question import check_promise, checked, classifier, own_dtype
+from neuronal.geometry.lowering import NotPiecewiseLinear
+from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum
+from neuronal.geometry.trace import evaluating
+
+Norm = Literal[2, "inf"]
+OWN = 2.0**-53
+SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
+TRIES = 14  # halvings of the range in which the largest proved radius lies
+
+
+@dataclass(frozen=True, eq=False)
+class BallEvidence:
+    """What was found around the input.
+
+    Attributes:
+        x: The input, without a batch dimension.
+        label: The class the model predicts there.
+        norm: Of the ball.
+        radius: Proved: every input closer than or at this distance has the class ``label``.
+        region: Proved: within this distance the network is affine, and the class is the same.
+        region_only: Distance to the nearest kink or change of a pool's winner, up to rounding; not a bound by itself.
+        margin_only: Distance to the nearest other class of the affine map around ``x``, up to rounding.
+    """
+
+    x: Tensor
+    label: int
+    norm: Norm
+    radius: float
+    region: float
+    region_only: float
+    margin_only: float
+
+
+def certify_ball(
+    model: nn.Module, x: Tensor, *, norm: Norm = 2, promise: Promise = "real", budget: Budget | None = None
+) -> Certificate:
+    r"""A ball around ``x``, one input without a batch, in which the predicted class does not change.
+
+    Inside the linear region the largest such ball is :math:`\min(\min_j |z_j| / \|\nabla z_j\|_q,\;
+    \min_c (f_y - f_c) / \|\nabla (f_y - f_c)\|_q)` with the dual norm q. Beyond it, kinks that may switch are enclosed by
+    parallel lines, and the largest radius at which the class is still proved is looked for by halving.
+
+    Args:
+        model: Any network ``geometry.lower`` understands. It is run in evaluation mode and not changed.
+        x: The input.
+        norm: 2 or "inf".
+        promise: Which network is meant; see ``PROMISES``. For ``float32``: every float32 input in the ball.
+        budget: ``memory`` bounds the bytes of the generators.
+
+    Returns:
+        ``certified`` with the radius in the evidence, or ``unknown``. Nothing is ever refuted: there is no claim about
+        inputs outside the ball.
+    """
+    x = checked("x", x)
+    check_promise(promise)
+    if norm not in (2, "inf"):
+        raise ValueError(f'norm needs to be 2 or "inf", got {norm!r}.')
+    statement = f"The predicted class does not change in a ball around the input (norm {norm})."
+
+    def unknown(reason: str) -> Certificate:
+        return Certificate("ball", statement, "unknown", promise, reason)
+
+    try:
+        program = classifier(model, x.unsqueeze(0))
+    except NotPiecewiseLinear as error:
+        return unknown(str(error))
+    widths = [torch.Size(program.shape).numel(), *(torch.Size(step.shape).numel() for step in program.steps)]
+    needed = 8 * 4 * widths[0] * max(widths)
+    memory = (budget or Budget(memory=2**32)).memory
+    if needed > memory:
+        return unknown(f"Generators need about {needed:,} bytes and {memory:,} are allowed.")
+    x = x.to(program.device)
+    with evaluating(model):
+        label = int(model(x.unsqueeze(0).to(own_dtype(model)))[0].argmax())
+    with plain_arithmetic(program.device):
+        evidence = _Ball(program, x, label, norm, promise).largest()
+    if not evidence.radius > 0:
+        return unknown("No radius could be proved: the input is at a kink, or two classes are as good as tied.")
+    statement = f"The predicted class is {label} for every input within {evidence.radius:.6g} (norm {norm})."
+    reason = f"Proved by generators; {evidence.region:.6g} of it inside the linear region."
+    return Certificate("ball", statement, "certified", promise, reason, None, evidence)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """``rows[0]`` + ``rows[1:]`` xi +- ``rest``; ``reach`` bounds the middle term."""
+
+    rows: Tensor
+    rest: Tensor
+    reach: Tensor
+
+    @property
+    def size(self) -> Tensor:
+        return self.rows[:1].abs() + self.reach
+
+    @property
+    def low(self) -> Tensor:
+        return self.rows[:1] - (self.reach + self.rest) * (1 + 8 * OWN) - 8 * OWN * self.rows[:1].abs()
+
+    @property
+    def high(self) -> Tensor:
+        return self.rows[:1] + (self.reach + self.rest) * (1 + 8 * OWN) + 8 * OWN * self.rows[:1].abs()
+
+
+class _Ball:
+    """All radii around one input."""
+
+    def __init__(self, program: Program, x: Tensor, label: int, norm: Norm, promise: Promise):
+        self.bounds = Bounds(program, dtype=torch.float64, promise=promise)
+        self.x, self.label, self.norm = x.double(), label, norm
+        self.region = torch.inf
+        self.bent = False
+
+    def largest(self) -> BallEvidence:
+        margin = self._margin(0.0, watch=True)  # also the distances to kinks
+        region = self._shrunk(min(self.region, margin))
+        radius = region
+        low, high = region, 4 * margin
+        for _ in range(TRIES):
+            middle = (low + high) / 2 if low > high / 4 else (max(low, high * 2.0**-20) * high) ** 0.5
+            if not low < middle < high:
+                break
+            if self._margin(middle) > 0:
+                low = radius = middle
+            else:
+                high = middle
+        radius = max(region, SPARE * radius)
+        return BallEvidence(self.x, self.label, self.norm, radius, region, self.region, margin)
+
+    def _shrunk(self, radius: float) -> float:
+        """The largest of some radii just below the given one that is proved, with no kink inside; 0 if none is."""
+        for less in (1 - SPARE, 0.03, 0.2, 0.5):
+            smaller = radius * (1 - less)
+            if 0 < smaller < torch.inf and self._margin(smaller) > 0 and not self.bent:
+                return smaller
+        return 0.0
+
+    def _margin(self, radius: float, *, watch: bool = False) -> float:
+        """A lower bound of the margin in the ball; if ``watch``, the radius at which the affine map's margin is 0."""
+        if not self.bounds.fits(self.x.abs().max().item() + radius):
+            return -torch.inf
+        self.bent, self.radius, self.watch = False, radius, watch
+        size = self.x.numel()
+        rows = torch.cat([self.x.view(1, -1), torch.eye(size, dtype=torch.float64, device=self.x.device)])
+        rows = rows.view(-1, *self.x.shape)
+        live = {0: self._form(rows, torch.zeros_like(rows[:1]))}
+        for step in self.bounds.steps[: self.bounds.end]:
+            live[step.output] = self._apply(step, [live[i] for i in step.inputs])
+            for i in step.frees:
+                del live[i]
+        last = live[self.bounds.steps[-1].inputs[0] if self.bounds.head is not None else self.bounds.program.output]
+        lead = self._lead(last)
+        if watch:
+            return float((lead.rows[0] / self._dual(lead.rows).clamp(min=1e-300)).clamp(min=0).min())
+        return float(lead.low.min())
+
+    def _dual(self, rows: Tensor) -> Tensor:
+        generators = rows[1:]
+        total = generators.abs().sum(0, keepdim=True) if self.norm == "inf" else generators.norm(dim=0, keepdim=True)
+        return total * (1 + gamma(len(rows) + 8, OWN))
+
+    def _form(self, rows: Tensor, rest: Tensor) -> _Form:
+        return _Form(rows, rest, self.radius * (1 + 4 * OWN) * self._dual(rows))
+
+    def _apply(self, step: Step, forms: list[_Form]) -> _Form:
+        op, form = step.op, forms[0]
+        if isinstance(op, Copy):
+            return _Form(op.linear(form.rows), op.linear(form.rest), op.linear(form.reach))
+        if isinstance(op, Affine):
+            return self._affine(op, form, step.output)
+        if isinstance(op, Kink):
+            return self._kink(form, op)
+        if isinstance(op, Maximum):
+            return self._maximum(form, forms[1])
+        if isinstance(op, Concat):
+            parts = [[getattr(f, name) for f in forms] for name in ("rows", "rest", "reach")]
+            return _Form(*(torch.cat(part, op.dim) for part in parts))
+        return self._sum(form, forms[1], op)
+
+    def _affine(self, op: Affine, form: _Form, output: int) -> _Form:
+        rows = op.linear(form.rows)
+        bias = op.bias()
+        if bias is not None:
+            rows = torch.cat([rows[:1] + bias, rows[1:]])
+        if not op.terms:
+            return self._form(rows, op.absolute(form.rest))
+        rule = self.bounds.rounding[output]
+        rest = op.absolute(2 * rule.keep * form.rest + rule.share * form.size) + rule.floor
+        return self._form(rows, rest)
+
+    def _sum(self, one: _Form, other: _Form, op: Sum) -> _Form:
+        g = 2 * (gamma(8, OWN) + gamma(8, self.bounds.v))
+        f = abs(op.factor)
+        off = g * (one.size + one.rest + f * (other.size + other.rest)) + 4 * self.bounds.tiny
+        return self._form(one.rows + op.factor * other.rows, one.rest + f * other.rest + off)
+
+    def _kink(self, form: _Form, op: Kink) -> _Form:
+        """slope x + (1 - slope) relu(x), the second enclosed by lam x + mu +- mu."""
+        lam, mu = self._lines(form)
+        s = op.slope.double()
+        lines = s + (1 - s) * lam
+        mu = (1 - s).abs() * mu
+        off = (form.size + form.rest) * (16 * OWN * (2 + s.abs()))
+        if op.is_exact:
+            off = torch.where((lam == 0) | (lam == 1), 0.0, off)  # one branch of it, unchanged
+        else:
+            off = off + (form.size + form.rest) * s.abs() * 2 * gamma(6, self.bounds.v)
+        rows = lines * form.rows
+        rows[:1] += torch.where(s <= 1, mu, -mu)
+        return self._form(rows, lines.abs() * form.rest + mu + off)
+
+    def _lines(self, form: _Form) -> tuple[Tensor, Tensor]:
+        low, high = form.low, form.high
+        if self.watch:
+            slope = self._dual(form.rows)  # where it is 0 the value is constant in the whole region
+            distance = torch.where(slope > 0, form.rows[:1].abs() / slope.clamp(min=1e-300), torch.inf)
+            self.region = min(self.region, distance.min().item())
+            return (form.rows[:1] > 0).double(), torch.zeros_like(low)
+        on, off = low >= 0, high <= 0
+        self.bent |= not bool((on | off).all())
+        lam = torch.where(on, 1.0, torch.where(off, 0.0, high / (high - low)))
+        return lam, torch.where(on | off, 0.0, -lam * low / 2)
+
+    def _maximum(self, one: _Form, other: _Form) -> _Form:
+        """The side that always wins, elsewhere other + relu(one - other)."""
+        tiny = 8 * OWN * (one.size + other.size)
+        gap = self._form(one.rows - other.rows, one.rest + other.rest + tiny)
+        lam, mu = self._lines(gap)
+        rows = torch.lerp(other.rows, one.rows, lam)
+        rows[:1] += mu
+        rest = torch.lerp(other.rest, one.rest, lam) + mu
+        return self._form(rows, rest + torch.where((lam == 1) | (lam == 0), 0.0, 2 * tiny + 8 * OWN * rest))
+
+    def _lead(self, form: _Form) -> _Form:
+        """How far the class leads each of the others."""
+        y, head = self.label, self.bounds.head
+        if head is None:
+            off = 8 * OWN * (form.size + form.size[:, y : y + 1])
+            lead = _Form(form.rows[:, y : y + 1] - form.rows, form.rest + form.rest[:, y : y + 1] + off, form.reach)
+        else:
+            rule = self.bounds.rounding[self.bounds.steps[-1].output]
+            weight, shift = head.weight, head.shift
+            gap, size = weight[y] - weight, weight[y].abs() + weight.abs()
+            rows = form.rows @ gap.T
+            floor = 4 * rule.floor.max()
+            if shift is not None:
+                rows[:1] += shift[y] - shift
+            rest = (2 * rule.keep * form.rest) @ gap.abs().T + 2 * rule.share * (form.size + form.rest) @ size.T + floor
+            lead = replace(form, rows=rows, rest=rest)
+        others = [c for c in range(lead.rows.shape[1]) if c != y]
+        return self._form(lead.rows[:, others], lead.rest[:, others])

@@ -1,0 +1,27 @@
+"""One door for verifying any certificate again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import nn
+
+from neuronal.certify.certificate import Certificate
+from neuronal.certify.check_activity import check_activity
+from neuronal.certify.check_scaling import check_scaling
+from neuronal.names import find
+
+CHECKERS: dict[str, Callable[[Certificate, nn.Module], bool]] = {
+    "scaling": check_scaling,
+    "activity": check_activity,
+}
+
+
+def check(certificate: Certificate, model: nn.Module) -> bool:
+    """Whether the certificate's evidence shows what it says about ``model``, verified with code its maker does not use.
+
+    ``unknown`` shows nothing and is never confirmed.
+    """
+    if certificate.verdict == "unknown":
+        return False
+    return find(CHECKERS, certificate.kind, "kind of certificate")(certificate, model)

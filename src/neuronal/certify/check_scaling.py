@@ -1,0 +1,221 @@
+"""Verifies certificates of scaling again, on the exported graph of the model and with rules of its own."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from neuronal.certify.certificate import Certificate
+
+
+def check_scaling(certificate: Certificate, model: nn.Module) -> bool:
+    """Certified: the exported graph has the same degree. Refuted: the model departs from every degree at the witness."""
+    flags = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            if certificate.verdict == "refuted":
+                return _refutes(certificate, model)
+            degree = exported_degree(model, certificate.evidence.shape)
+            return degree is not None and degree == certificate.evidence.degree
+    finally:
+        for module, flag in flags.items():
+            module.training = flag
+
+
+def _refutes(certificate: Certificate, model: nn.Module) -> bool:
+    x, s = certificate.witness, certificate.evidence.scale
+    if x is None or s is None or not s > 0:
+        return False
+    a, b, c = (model(x * factor).flatten().double() for factor in (1.0, s, s * s))
+    if not all(v.isfinite().all() for v in (a, b, c)):
+        return False
+    # b = k a and c = k k a for some k > 0 is what a degree would mean.
+    k = (a @ b / (a @ a)).item() if a.any() else 0.0
+    if k <= 0:
+        return bool(a.any() or b.any() or c.any())
+    tolerance = torch.finfo(x.dtype).eps ** 0.5
+    off = max(((b - k * a).norm() / (k * a).norm()).item(), ((c - k * k * a).norm() / (k * k * a).norm()).item())
+    return bool(off > tolerance)
+
+
+@dataclass(frozen=True)
+class Power:
+    """A value that is multiplied by s to this power."""
+
+    of: Fraction
+
+
+class NoPower(Exception):
+    """An operation without a degree, or one that is not known here."""
+
+
+def exported_degree(model: nn.Module, shape: Iterable[int]) -> Fraction | None:
+    """The degree of the exported graph; None if it has none or cannot be exported."""
+    parameter = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
+    x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.export.export(model, (x,), strict=False).run_decompositions()
+            result = _Walk(program.module()).run(Power(Fraction(1)))
+    except Exception:
+        # Whatever export or a graph cannot do, the answer is the same: not confirmed.
+        return None
+    return result.of if isinstance(result, Power) else None
+
+
+class _Walk(fx.Interpreter):
+    """Computes constants as they are and everything else as powers."""
+
+    def run_node(self, n: fx.Node) -> Any:
+        if n.op == "call_module":  # guards on the input's shape
+            return None
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if n.op != "call_function" or not any(isinstance(v, Power) for v in _leaves([args, kwargs])):
+            if n.op == "output":
+                (result,) = _leaves(args)
+                return result
+            return super().run_node(n)
+        if n.target is operator.getitem:
+            return args[0][args[1]] if isinstance(args[0], tuple) else args[0]
+        target: Any = n.target
+        names = [a.name for a in target._schema.arguments]
+        given = (
+            {a.name: a.default_value for a in target._schema.arguments} | dict(zip(names, args, strict=False)) | kwargs
+        )
+        return _power(target._schema.name.partition("::")[2], given)
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for v in value for leaf in _leaves(v)]
+    return [leaf for v in value.values() for leaf in _leaves(v)] if isinstance(value, dict) else [value]
+
+
+_COPYING = (
+    "view permute expand clone slice select unsqueeze squeeze flip alias as_strided index_select gather cat relu neg "
+    "abs sum mean amax amin max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d "
+    "_adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d adaptive_max_pool2d adaptive_max_pool3d "
+    "reflection_pad1d reflection_pad2d reflection_pad3d replication_pad2d replication_pad3d upsample_bilinear2d "
+    "upsample_nearest2d leaky_relu _to_copy topk sort cumsum repeat split_with_sizes maximum minimum add sub where "
+    "constant_pad_nd clamp clamp_min clamp_max hardtanh max min scatter slice_scatter select_scatter pixel_shuffle "
+    "index unbind"
+)
+_HOW = (
+    "condition index indices mask dim dims size alpha negative_slope repeats pad kernel_size stride padding dilation start "
+    "end step k output_size scales_h scales_w keepdim ceil_mode count_include_pad divisor_override correction dtype layout "
+    "device pin_memory non_blocking memory_format implicit align_corners split_sizes largest sorted descending stable "
+    "storage_offset scale_factors upscale_factor sparse_grad"
+)
+COPIES = frozenset(_COPYING.split())
+# Arguments that say how and where, not what.
+SETTINGS = frozenset(_HOW.split())
+FIRST = {"mul": ("self", "other"), "mm": ("self", "mat2"), "bmm": ("self", "mat2"), "convolution": ("input", "weight")}
+FIRST |= {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2")}
+ADDED = {"convolution": "bias", "addmm": "self", "baddbmm": "self"}
+
+
+def _power(name: str, given: dict[str, Any]) -> Any:
+    powers = {v.of for v in _leaves(given) if isinstance(v, Power)}
+    if name.startswith("_assert"):
+        return None
+    if name in ("item", "_local_scalar_dense", "nonzero", "masked_select"):
+        raise NoPower(name)
+    if powers == {0} and name != "mean_field":
+        return Power(Fraction(0))
+    if name in FIRST:
+        one, two = (_of(given[n]) for n in FIRST[name])
+        total = one + two
+        if name in ADDED:
+            _same([given[ADDED[name]], Power(total)])
+        return Power(total)
+    if name == "_to_copy" and given["dtype"] is not None and not given["dtype"].is_floating_point:
+        raise NoPower("rounding")
+    if name in COPIES:
+        for setting in ("condition", "index", "indices", "mask"):
+            if any(isinstance(v, Power) and v.of != 0 for v in _leaves(given.get(setting))):
+                raise NoPower(name)
+        values = [v for n, v in given.items() if n not in SETTINGS]
+        return _same(_leaves(values))
+    if name in ("gt", "lt", "ge", "le", "eq", "ne"):
+        _same([given["self"], given["other"]])
+        return Power(Fraction(0))
+    if name in ("sign", "argmax", "argmin"):
+        return Power(Fraction(0))
+    if name in CHANGED:
+        return CHANGED[name](given)
+    raise NoPower(name)
+
+
+def _of(value: Any) -> Fraction:
+    return value.of if isinstance(value, Power) else Fraction(0)
+
+
+def _same(values: list[Any]) -> Power:
+    """The one power of all values; numbers and tensors only if they are zero or infinite, unless it is 0."""
+    powers = {v.of for v in values if isinstance(v, Power)}
+    if len(powers) != 1:
+        raise NoPower(powers)
+    (power,) = powers
+    for value in values:
+        if power == 0 or value is None or isinstance(value, Power | bool):
+            continue
+        t = torch.as_tensor(value).double()
+        if not (t.eq(0) | t.abs().eq(torch.inf)).all():
+            raise NoPower("a constant")
+    return Power(power)
+
+
+def _batch_norm(given: dict[str, Any]) -> Power:
+    if given.get("training"):
+        raise NoPower("statistics of the batch")
+    return _same([given["input"], given["running_mean"], given["bias"]])
+
+
+def _without_eps(given: dict[str, Any]) -> Power:
+    if given["eps"] != 0:
+        raise NoPower("eps")
+    return Power(Fraction(0))
+
+
+def _attention(given: dict[str, Any]) -> Power:
+    if _of(given["query"]) + _of(given["key"]) != 0:
+        raise NoPower("attention")
+    return Power(_of(given["value"]))
+
+
+def _uncoupled(given: dict[str, Any]) -> Power:
+    coupling: Tensor = given["coupling"]
+    if coupling.any():
+        raise NoPower("coupling")
+    return Power(_of(given["a"]))
+
+
+def _raised(given: dict[str, Any]) -> Power:
+    return Power(_of(given["self"]) * Fraction(given["exponent"]))
+
+
+CHANGED = {
+    "copy": lambda g: g["src"] if isinstance(g["src"], Power) else _same([g["self"], g["src"]]),
+    "div": lambda g: Power(_of(g["self"]) - _of(g["other"])),
+    "pow": _raised,
+    "sqrt": lambda g: Power(_of(g["self"]) / 2),
+    "rsqrt": lambda g: Power(-_of(g["self"]) / 2),
+    "reciprocal": lambda g: Power(-_of(g["self"])),
+    "var": lambda g: Power(2 * _of(g["self"])),
+    "var_mean": lambda g: (Power(2 * _of(g["self"])), Power(_of(g["self"]))),
+    "linalg_vector_norm": lambda g: Power(Fraction(0) if g["ord"] == 0 else _of(g["self"])),
+    "_native_batch_norm_legit_no_training": _batch_norm,
+    "native_layer_norm": _without_eps,
+    "native_group_norm": _without_eps,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "mean_field": _uncoupled,
+}

@@ -1,0 +1,374 @@
+"""A set of inputs sent through a model's own ``forward``: what the checkers use instead of the makers' bounds.
+
+A :class:`Cloud` stands for a tensor. It holds the tensor's values at the vertices of a simplex and a radius, in float64:
+at barycentric coordinates lam the value is within ``radius`` of ``sum_i lam_i rows[i]``. For a :class:`Globe` it is
+within ``radius`` of ``rows[0] + sum_j xi_j rows[j]``, xi in a ball. Every torch function the model calls has one plain
+rule here. Slow and simple on purpose; it shares no code with ``bounds.py`` and ``ball.py``.
+
+Rounding: with n roundings for one number, g = gamma_n(2^-53) for this file's own arithmetic plus gamma_n(2^-24) if the
+statement is about the float32 network. A linear rule adds g (|W| (max |value| + radius) + |b|) to |W| radius.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+OWN, FLOAT32 = 2.0**-53, 2.0**-24
+UP = 1 + 1e-9  # sums of non-negative numbers lose less than this
+TINY = 1e-37
+FAR = 1e30  # below every real value: what padding puts around a pool
+
+
+class Cloud:
+    """Looks like a float tensor with a batch of one to the model that computes with it."""
+
+    def __init__(self, rows: Sequence[Tensor], radius: Tensor, unit: float):
+        """``unit`` is the unit roundoff of the deployed network, 0 for the real-valued one."""
+        self.rows, self.radius, self.unit = list(rows), radius, unit
+        self.origin: tuple[Cloud, Tensor, Any] | None = None
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = func.__name__.removesuffix("_") if not func.__name__.startswith("__") else func.__name__
+        if name not in RULES:
+            raise TypeError(f"The checker has no rule for {name}; it covers {', '.join(sorted(RULES))}.")
+        return RULES[name](*args, **(kwargs or {}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(Tensor, name):
+            raise AttributeError(name)
+        if not callable(getattr(Tensor, name)):
+            return getattr(self.radius, name)
+        if name in ("size", "dim", "is_floating_point", "numel"):
+            return getattr(self.radius, name)
+        return lambda *args, **kwargs: self.__torch_function__(getattr(Tensor, name), (), (self, *args), kwargs)
+
+    def __add__(self, other: Any) -> Cloud:
+        return add(self, other)
+
+    def __sub__(self, other: Any) -> Cloud:
+        return sub(self, other)
+
+    def __rsub__(self, other: Any) -> Cloud:
+        return add(mul(self, -1.0), other)
+
+    def __mul__(self, other: Any) -> Cloud:
+        return mul(self, other)
+
+    def __truediv__(self, other: Any) -> Cloud:
+        return div(self, other)
+
+    def __neg__(self) -> Cloud:
+        return mul(self, -1.0)
+
+    def __getitem__(self, index: Any) -> Cloud:
+        return copied(lambda x: x[index])(self)
+
+    def __len__(self) -> int:
+        return len(self.radius)
+
+    __radd__, __rmul__, __iadd__ = __add__, __mul__, __add__
+
+    def like(self, rows: Sequence[Tensor], radius: Tensor) -> Cloud:
+        """Another value over the same set."""
+        return Cloud(rows, radius, self.unit)
+
+    def moved(self, linear: Callable[[Tensor], Tensor], shift: Any = 0.0) -> list[Tensor]:
+        """The rows of linear(value) + shift."""
+        return [linear(row) + shift for row in self.rows]
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The smallest and the largest value, without the radius."""
+        rows = torch.stack(self.rows)
+        return rows.amin(0), rows.amax(0)
+
+    @property
+    def size_bound(self) -> Tensor:
+        """At least the absolute value anywhere in the cloud."""
+        low, high = self.ends()
+        return torch.maximum(low.abs(), high.abs()) + self.radius
+
+    def low(self) -> Tensor:
+        return self.ends()[0] - self.radius * UP - 4 * OWN * self.size_bound
+
+    def high(self) -> Tensor:
+        return self.ends()[1] + self.radius * UP + 4 * OWN * self.size_bound
+
+    def affine(
+        self, linear: Callable[[Tensor], Tensor], absolute: Callable[[Tensor], Tensor], shift: Any, terms: int
+    ) -> Cloud:
+        """linear(value) + shift, with ``terms`` roundings; ``absolute`` is the linear part with absolute weights."""
+        n = terms + 10
+        g = 2 * n * OWN / (1 - n * OWN) + n * self.unit / (1 - n * self.unit)
+        radius = absolute(self.radius) + g * (absolute(self.size_bound) + abs(shift)) + n * TINY
+        return self.like(self.moved(linear, shift), radius * UP)
+
+
+class Globe(Cloud):
+    """Over a ball: ``rows[0]`` is the value at its centre, the others say how it changes with each number of the input."""
+
+    def __init__(self, rows: Sequence[Tensor], radius: Tensor, unit: float, *, size: float, norm: object):
+        super().__init__(rows, radius, unit)
+        self.ball, self.norm_of_ball = size, norm
+
+    def like(self, rows: Sequence[Tensor], radius: Tensor) -> Cloud:
+        return Globe(rows, radius, self.unit, size=self.ball, norm=self.norm_of_ball)
+
+    def moved(self, linear: Callable[[Tensor], Tensor], shift: Any = 0.0) -> list[Tensor]:
+        return [linear(self.rows[0]) + shift, *map(linear, self.rows[1:])]
+
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """By Hoelder's inequality: the dual norm of the largest-entry norm sums absolute values."""
+        change = torch.stack(self.rows[1:])
+        total = change.abs().sum(0) if self.norm_of_ball == "inf" else change.square().sum(0).sqrt()
+        reach = total * self.ball * UP
+        return self.rows[0] - reach, self.rows[0] + reach
+
+
+def lead(scores: Cloud, label: int) -> Cloud:
+    """The label's score less each score. Behind a linear layer w, that is a linear layer with w[label] - w."""
+    if scores.origin is None:
+        off = scores.radius + scores.radius[:, label : label + 1]
+        size = scores.size_bound + scores.size_bound[:, label : label + 1]
+        return scores.like(scores.moved(lambda row: row[:, label : label + 1] - row), (off + 8 * OWN * size) * UP)
+    x, w, shift = scores.origin
+    gap, weight = w[label] - w, w[label].abs() + w.abs()
+    both = shift[label] - shift if isinstance(shift, Tensor) else 0.0
+    difference = x.affine(lambda row: row @ gap.T, lambda row: row @ gap.abs().T, both, w.shape[1] + 1)
+    n = w.shape[1] + 10
+    # Deployed, the two scores are rounded one by one.
+    size = x.size_bound @ weight.T + (shift[label].abs() + shift.abs() if isinstance(shift, Tensor) else 0.0)
+    return x.like(difference.rows, (difference.radius + (n * (x.unit + OWN) * 1.1) * size) * UP)
+
+
+def _wide(value: Any) -> Any:
+    return value.detach().double() if isinstance(value, Tensor) else value
+
+
+def copied(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
+    """Every number of the result is one of the argument's, or zero."""
+
+    def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
+        return x.like([func(row, *args, **kwargs) for row in x.rows], func(x.radius, *args, **kwargs))
+
+    return rule
+
+
+def averaged(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
+    """Linear with weights that are never negative."""
+
+    def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
+        def apply(row: Tensor) -> Tensor:
+            return func(row, *args, **kwargs)
+
+        return x.affine(apply, apply, 0.0, x.radius.numel())
+
+    return rule
+
+
+def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
+    """Linear maps and convolutions: input, weight, bias, options."""
+
+    def rule(input: Cloud, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Cloud:
+        w = _wide(weight)
+        shift = 0.0 if bias is None else _wide(bias).view(-1, *[1] * (w.dim() - 2))
+        result = input.affine(
+            lambda row: func(row, w, None, *args, **kwargs),
+            lambda row: func(row, w.abs(), None, *args, **kwargs),
+            shift,
+            w[0].numel() + 1,
+        )
+        if func is F.linear:
+            result.origin = (input, w, shift)
+        return result
+
+    return rule
+
+
+def scaled(x: Cloud, scale: Any, shift: Any = 0.0, terms: int = 2) -> Cloud:
+    return x.affine(lambda row: row * scale, lambda row: row * abs(scale), shift, terms)
+
+
+def add(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
+    if not isinstance(x, Cloud):
+        return scaled(other, alpha, _wide(x))
+    if not isinstance(other, Cloud):
+        return scaled(x, 1.0, _wide(other) * alpha)
+    g = 10 * OWN + 4 * x.unit
+    size = x.size_bound + abs(alpha) * other.size_bound
+    rows = [a + alpha * b for a, b in zip(x.rows, other.rows, strict=True)]
+    return x.like(rows, (x.radius + abs(alpha) * other.radius + g * size + TINY) * UP)
+
+
+def sub(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
+    return add(x, other, alpha=-alpha)
+
+
+def mul(x: Any, other: Any) -> Cloud:
+    if not isinstance(x, Cloud):
+        x, other = other, x
+    if isinstance(other, Cloud):
+        raise TypeError("The checker has no rule for the product of two values that depend on the input.")
+    return scaled(x, _wide(other))
+
+
+def div(x: Cloud, other: Any) -> Cloud:
+    return mul(x, 1 / _wide(other))
+
+
+def batch_norm(
+    x: Cloud,
+    mean: Tensor,
+    var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Cloud:
+    if training:
+        raise TypeError("The checker has no rule for batch norm with the statistics of the batch.")
+    shape = (1, -1, *[1] * (x.radius.dim() - 2))
+    scale = 1 / torch.sqrt(_wide(var) + eps) * (1.0 if weight is None else _wide(weight))
+    centred = scaled(x, 1.0, -_wide(mean).view(shape))
+    return scaled(centred, scale.view(shape), 0.0 if bias is None else _wide(bias).view(shape), terms=8)
+
+
+def lines(x: Cloud) -> tuple[Tensor, Tensor]:
+    """lam and mu such that relu(x) is within mu of lam x + mu, which has no error where x has one sign."""
+    low, high = x.low(), x.high()
+    on, off = low >= 0, high <= 0
+    lam = torch.where(on, 1.0, torch.where(off, 0.0, high / (high - low)))
+    return lam, torch.where(on | off, 0.0, -lam * low / 2 * UP + 16 * OWN * x.size_bound)
+
+
+def relu(x: Cloud, inplace: bool = False) -> Cloud:
+    """Between two parallel lines; or, where the radius is most of it, anywhere in [0, high]."""
+    lam, mu = lines(x)
+    radius, half = lam * x.radius + mu, x.high() / 2 * UP
+    if not isinstance(x, Globe):
+        is_flat = (mu > 0) & (radius > half)
+        lam, mu = torch.where(is_flat, 0.0, lam), torch.where(is_flat, half, mu)
+        radius = torch.where(is_flat, half, radius)
+    return x.like(x.moved(lambda row: lam * row, mu), radius * UP)
+
+
+def kink(x: Cloud, slope: Any) -> Cloud:
+    """slope x + (1 - slope) relu(x), the second between two parallel lines."""
+    lam, mu = lines(x)
+    line, rest = slope + (1 - slope) * lam, abs(1 - slope) * mu
+    off = (20 * OWN + 3 * x.unit) * (2 + abs(slope)) * x.size_bound + TINY
+    return x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
+
+
+def prelu(x: Cloud, weight: Tensor) -> Cloud:
+    w = _wide(weight)
+    return kink(x, w.view(1, -1, *[1] * (x.radius.dim() - 2)) if w.numel() > 1 else w)
+
+
+def maximum(x: Cloud, other: Cloud) -> Cloud:
+    """The side that always wins; elsewhere other + relu(x - other), or the interval where that is narrower."""
+    lam, mu = lines(add(x, mul(other, -1.0)))
+    first, second = x.low() >= other.high(), other.low() >= x.high()
+    low, high = torch.maximum(x.low(), other.low()), torch.maximum(x.high(), other.high())
+    size = 32 * OWN * (x.size_bound + other.size_bound)
+    bent = lam * x.radius + (1 - lam) * other.radius + mu + size
+    width = (high - low) / 2 + size
+    is_flat = (width < bent) & (mu > 0)
+
+    def pick(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+        return torch.where(first, a, torch.where(second, b, torch.where(is_flat, d, c)))
+
+    middle = x.moved(torch.zeros_like, (low + high) / 2)
+    raised = x.moved(torch.zeros_like, mu)
+    rows = [
+        pick(a, b, lam * a + (1 - lam) * b + c, d)
+        for a, b, c, d in zip(x.rows, other.rows, raised, middle, strict=True)
+    ]
+    return x.like(rows, pick(x.radius, other.radius, bent * UP, width * UP))
+
+
+def minimum(x: Cloud, other: Cloud) -> Cloud:
+    return mul(maximum(mul(x, -1.0), mul(other, -1.0)), -1.0)
+
+
+def clamp(x: Cloud, min: Any = None, max: Any = None) -> Cloud:
+    if min is not None:
+        x = add(relu(add(x, -min)), min)
+    return x if max is None else mul(clamp(mul(x, -1.0), min=-max), -1.0)
+
+
+def _pool(rank: int) -> Callable[..., Cloud]:
+    def tuple_of(value: Any) -> tuple[int, ...]:
+        return tuple(value) if isinstance(value, Sequence) else (value,) * rank
+
+    def rule(
+        x: Cloud,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Cloud:
+        if ceil_mode or return_indices:
+            raise TypeError("The checker has no rule for max pooling with ceil_mode or indices.")
+        k, p, d = tuple_of(kernel_size), tuple_of(padding), tuple_of(dilation)
+        s = k if stride is None or stride == [] else tuple_of(stride)
+        pads = [n for side in reversed(p) for n in (side, side)]
+        around = F.pad(torch.zeros_like(x.radius), pads, value=-FAR)
+        whole = x.like(x.moved(lambda row: F.pad(row, pads), around), F.pad(x.radius, pads))
+        sizes = [(n + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i, n in enumerate(x.radius.shape[-rank:])]
+        best: Cloud | None = None
+        for place in torch.cartesian_prod(*[torch.arange(n) for n in k]).view(-1, rank).tolist():
+            cut = [slice(o * d[i], o * d[i] + (sizes[i] - 1) * s[i] + 1, s[i]) for i, o in enumerate(place)]
+            part = whole[(..., *cut)]
+            best = part if best is None else maximum(best, part)
+        assert best is not None
+        return best
+
+    return rule
+
+
+def cat(clouds: Sequence[Cloud], dim: int = 0) -> Cloud:
+    rows = [torch.cat(parts, dim) for parts in zip(*(c.rows for c in clouds), strict=True)]
+    return clouds[0].like(rows, torch.cat([c.radius for c in clouds], dim))
+
+
+def pad(x: Cloud, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Cloud:
+    def around(row: Tensor) -> Tensor:
+        return F.pad(row, list(pad), mode)
+
+    shift = 0.0 if not value else F.pad(torch.zeros_like(x.radius), list(pad), mode, value)
+    return x.like(x.moved(around, shift), around(x.radius))
+
+
+def dropout(x: Cloud, p: float = 0.5, training: bool = False, inplace: bool = False) -> Cloud:
+    if training:
+        raise TypeError("The checker has no rule for dropout in training.")
+    return x
+
+
+COPIES = ("flatten", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "contiguous", "clone", "expand")
+RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for name in (*COPIES, "flip", "detach")}
+RULES |= {name: weighted(getattr(F, name)) for name in ("linear", "conv1d", "conv2d", "conv3d")}
+RULES |= {f"max_pool{n}d": _pool(n) for n in (1, 2, 3)}
+RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d")) for n in (1, 2, 3)}
+RULES |= {f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d")) for n in (1, 2, 3)}
+RULES |= {"mean": averaged(torch.mean), "sum": averaged(torch.sum), "cat": cat, "pad": pad}
+RULES |= {"add": add, "sub": sub, "mul": mul, "div": div, "true_divide": div, "neg": lambda x: mul(x, -1.0)}
+RULES |= {"__add__": add, "__radd__": lambda x, y: add(x, y), "__sub__": sub, "__mul__": mul, "__rmul__": mul}
+RULES |= {"__rsub__": lambda x, y: add(mul(x, -1.0), y), "__truediv__": div, "__neg__": lambda x: mul(x, -1.0)}
+RULES |= {"relu": relu, "prelu": prelu, "abs": lambda x: kink(x, -1.0), "batch_norm": batch_norm, "dropout": dropout}
+RULES |= {"leaky_relu": lambda x, negative_slope=0.01, inplace=False: kink(x, negative_slope)}
+RULES |= {"maximum": maximum, "minimum": minimum, "clamp": clamp, "clamp_min": clamp}
+RULES |= dict.fromkeys(("to", "float", "double", "type_as"), lambda x, *args, **kwargs: x)
+RULES |= {"relu6": lambda x, inplace=False: clamp(x, 0.0, 6.0)}
+RULES |= {"hardtanh": lambda x, min_val=-1.0, max_val=1.0, inplace=False: clamp(x, min_val, max_val)}

@@ -1,0 +1,383 @@
+"""Does scaling the input only scale the output? A proof from the operations a model performs, or what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from neuronal.certify.certificate import Certificate
+from neuronal.certify.degree_rules import Degrees, degree_of_result
+from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
+from neuronal.geometry.trace import evaluating, places
+
+ROWS = 2
+# Powers of two, which floats scale by exactly.
+SCALES = (4.0, 0.25, 2.0**10, 2.0**-10)
+# Operations whose result has only the shape of their input.
+SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like"}
+SHAPED |= {"new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided"}
+# Operations that fill nothing in: what is written there first decides the degree.
+UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+# Ways out of torch: what happens to the numbers there is not seen.
+EXITS = {
+    "tolist",
+    "numpy",
+    "item",
+    "__array__",
+    "__bool__",
+    "__float__",
+    "__int__",
+    "__index__",
+    "data_ptr",
+    "__dlpack__",
+}
+
+
+@dataclass(frozen=True)
+class Degree:
+    """An operation that depends on the input, and the degree of its result."""
+
+    path: str
+    operation: str
+    degree: Fraction
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Evidence about scaling.
+
+    Attributes:
+        degree: d in f(s x) = s^d f(x); None when there is none.
+        shape: Of one input; the proof is about inputs of this shape.
+        steps: Every operation with its degree, in order. Behind a break, degrees are those of the repaired network.
+        breaks: What has no degree, with reason and repair, in order.
+        zeros: Modules that fit only because some of their constants are exactly zero now, such as a bias that training
+            would move. Not part of the structure.
+        scale: For a refuted statement: the s at which the witness shows it.
+        deviation: How far f(s x) is then from every multiple of f(x) a degree allows, relative to its size.
+    """
+
+    degree: Fraction | None
+    shape: tuple[int, ...]
+    steps: tuple[Degree, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    zeros: tuple[str, ...] = ()
+    scale: float | None = None
+    deviation: float | None = None
+
+
+def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certificate:
+    """Is f(s x) = s^d f(x) for every input x and every s > 0, with one degree d?
+
+    With degree 1 (or any other than 0) scaling the input scales all logits alike, so the class does not depend on
+    contrast; with degree 0 nothing changes at all. The model runs once, in evaluation mode, on two rows, and every
+    operation is given a degree. The proof is about real numbers, wherever f is defined; in floats it is exact for powers
+    of two (short of overflow and underflow), and for other s rounding can decide a near-tie.
+
+    Args:
+        model: Any module that maps one tensor to one tensor, piecewise linear or not.
+        example: An input with a batch dimension; only its shape matters for the proof. Left out, it is made from the
+            model's recipe, its timm configuration, or a linear layer at its beginning.
+
+    Returns:
+        ``certified`` with the degree; ``refuted`` with a ``witness`` x and the scale at which the model itself departs
+        from every degree; or ``unknown``. The evidence (:class:`Scaling`) lists what breaks it, and the repairs.
+    """
+    parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
+    row = _row(model, example)
+    row = row if parameter is None else row.to(parameter)
+    shape = tuple(row.shape[1:])
+    with evaluating(model):
+        recorder = _record(model, row.repeat(ROWS, *[1] * len(shape)))
+        degree = recorder.degree if not recorder.breaks else None
+        tried = _inputs(row)
+        departs = None if degree is None else _departs_from(model, tried, degree)
+        found = _counterexample(model, tried) if degree is None or departs else None
+    given = (shape, tuple(recorder.steps), tuple(recorder.breaks), tuple(recorder.zeros))
+    statement = f"f(s x) = s^d f(x) for every s > 0, with one degree d, for every x of shape {shape}"
+    if found is not None:
+        x, s, deviation = found
+        return Certificate(
+            "scaling",
+            statement,
+            "refuted",
+            "real",
+            f"At the witness and s = {s:g} the model departs from every degree by {deviation:.1e} of its size; "
+            + _why(recorder),
+            witness=x,
+            evidence=Scaling(None, *given, s, deviation),
+        )
+    if degree is None or departs:
+        reason = _why(recorder) if degree is None else "the model computes something else than was seen of it"
+        return Certificate("scaling", statement, "unknown", "real", reason + ".", evidence=Scaling(None, *given))
+    return Certificate(
+        "scaling",
+        f"{_law(degree)} for every s > 0 and every x of shape {shape}",
+        "certified",
+        "real",
+        f"Each of the {len(recorder.steps)} operations has a degree. In floats exact when s is a power of two.",
+        evidence=Scaling(degree, *given),
+    )
+
+
+def _law(degree: Fraction) -> str:
+    if degree == 0:
+        return "f(s x) = f(x)"
+    factor = "s" if degree == 1 else f"s^({show(degree)})" if degree < 0 or degree.denominator > 1 else f"s^{degree}"
+    return f"f(s x) = {factor} f(x), so the largest output stays the largest,"
+
+
+def _why(recorder: _Recorder) -> str:
+    first, more = recorder.breaks[:1], len(recorder.breaks) - 1
+    if not first:
+        return "no operation is known to break it"
+    return f"{first[0]}" + (f" (and {more} more, see evidence.breaks)" if more > 0 else "")
+
+
+def _row(model: nn.Module, example: Tensor | None) -> Tensor:
+    """One input, from the example or from what the model says of itself."""
+    if example is not None:
+        if example.dim() < 2 or not len(example) or not example.is_floating_point():
+            raise ValueError(
+                "example needs to be floats with a batch dimension in front and at least one row, "
+                f"got {example.dtype} of shape {tuple(example.shape)}."
+            )
+        return example[:1].detach()
+    shape = _shape(model)
+    if shape is None:
+        raise ValueError(
+            f"certify_scaling cannot tell the input's shape from {type(model).__name__}. Give example=, an input with a "
+            "batch dimension."
+        )
+    return torch.randn(1, *shape, generator=torch.Generator().manual_seed(0))
+
+
+def _shape(model: nn.Module) -> tuple[int, ...] | None:
+    recipe, configuration = getattr(model, "recipe", None), getattr(model, "default_cfg", None)
+    if isinstance(recipe, dict) and "img_size" in recipe:
+        return recipe["in_chans"], recipe["img_size"], recipe["img_size"]
+    if isinstance(configuration, dict) and "input_size" in configuration:
+        return tuple(configuration["input_size"])
+    leaf = next((m for m in model.modules() if not next(m.children(), None)), None)
+    size = getattr(leaf, "in_features", None)
+    return (size,) if isinstance(size, int) and isinstance(model, nn.Sequential | type(leaf)) else None
+
+
+# The model itself
+
+
+def _inputs(row: Tensor) -> Tensor:
+    """The example and four more inputs of its size, which are not all positive."""
+    generator = torch.Generator().manual_seed(1)
+    size = row.abs().max().clamp(min=1e-3)
+    noise = torch.randn(4, *row.shape[1:], generator=generator, dtype=torch.float64).to(row) * size
+    return torch.cat([row, noise])
+
+
+def _departs_from(model: nn.Module, x: Tensor, degree: Fraction) -> bool:
+    """Whether the model, run at a few scales, contradicts the degree: then something was not seen."""
+    y = model(x).double()
+    for s in SCALES:
+        want, got = y * s ** float(degree), model(x * s).double()
+        size = max(want.nan_to_num().abs().max().item(), got.nan_to_num().abs().max().item(), 1e-30)
+        if not torch.allclose(want, got, rtol=0, atol=1e3 * torch.finfo(x.dtype).eps * size, equal_nan=True):
+            return True
+    return False
+
+
+def _counterexample(model: nn.Module, x: Tensor) -> tuple[Tensor, float, float] | None:
+    """An input and a scale at which no degree fits, by far more than rounding explains."""
+    with torch.no_grad():
+        base = model(x)
+        if not isinstance(base, Tensor) or not base.is_floating_point():
+            return None
+        if not torch.equal(base, model(x)):
+            return None
+        least = torch.finfo(base.dtype).eps ** 0.4
+        for s in SCALES:
+            once, twice = model(x * s), model(x * s * s)
+            for i in range(len(x)):
+                deviation = departure(base[i], once[i], twice[i])
+                if deviation > least:
+                    return x[i : i + 1].clone(), s, deviation
+    return None
+
+
+def departure(y: Tensor, once: Tensor, twice: Tensor) -> float:
+    """How far f(x), f(s x), f(s s x) are from f(x) times 1, c, c^2 for the best c > 0, relative to their sizes."""
+    a, b, c = (v.flatten().double() for v in (y, once, twice))
+    if not (torch.isfinite(a).all() and torch.isfinite(b).all() and torch.isfinite(c).all()):
+        return 0.0
+    sizes = [v.norm().item() for v in (a, b, c)]
+    if not any(sizes):
+        return 0.0
+    if not all(sizes):
+        return 1.0
+    ratio = sizes[1] / sizes[0]
+    turned: float = max((a / sizes[0] - v / n).norm().item() for v, n in ((b, sizes[1]), (c, sizes[2])))
+    grown = abs(sizes[2] / (sizes[1] * ratio) - 1)
+    return float(max(turned, min(grown, 1.0)))
+
+
+# Recording
+
+
+def _record(model: nn.Module, x: Tensor) -> _Recorder:
+    recorder = _Recorder(model, x)
+    with places(model) as running, recorder.recording(running):
+        result = model(x)
+    if isinstance(result, Tensor) and (degree := recorder.degree_of(result)) is not None:
+        recorder.degree = degree
+    else:
+        what = (
+            "a tensor that does not depend on its input" if isinstance(result, Tensor) else f"a {type(result).__name__}"
+        )
+        recorder.breaks.append(Break("", type(model).__name__, f"returns {what}", "return one tensor"))
+    return recorder
+
+
+class _Recorder(TorchDispatchMode):
+    """Gives every memory that depends on the input a degree, while the model computes as always.
+
+    Views share memory and therefore the degree; what is written into a memory must have the degree it has, unless all of
+    it is overwritten.
+    """
+
+    def __init__(self, model: nn.Module, x: Tensor):
+        super().__init__()
+        self.model = model
+        self.running: list[str] = []
+        self.steps: list[Degree] = []
+        self.breaks: list[Break] = []
+        self.zeros: list[str] = []
+        self.degree = NONE
+        self.known: dict[int, tuple[Fraction, Tensor]] = {_memory(x): (ONE, x)}  # held, so the memory stays its own
+        self.unfilled: dict[int, Tensor] = {}
+        self.state = {_memory(t) for t in [*model.parameters(), *model.buffers()]}
+
+    @contextmanager
+    def recording(self, running: list[str]) -> Iterator[None]:
+        self.running = running
+        with ExitStack() as stack:
+            stack.enter_context(_Exits(self))
+            stack.enter_context(self)
+            yield
+
+    def degree_of(self, value: Any) -> Fraction | None:
+        """The degree of a value that depends on the input; None for others."""
+        return self.known[_memory(value)][0] if isinstance(value, Tensor) and _memory(value) in self.known else None
+
+    def breaks_here(self, reason: str, kind: str) -> None:
+        found = Break(self.place, type(self.model.get_submodule(self.place)).__name__, reason, REPAIRS[kind])
+        if found not in self.breaks:
+            self.breaks.append(found)
+
+    @property
+    def place(self) -> str:
+        return self.running[-1] if self.running else ""
+
+    def _note_zero(self) -> None:
+        name = type(self.model.get_submodule(self.place)).__name__
+        note = f"{name} at '{self.place}'" if self.place else name
+        if note not in self.zeros:
+            self.zeros.append(note)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        schema = func._schema
+        targets = [a for a, s in zip(args, schema.arguments, strict=False) if s.alias_info and s.alias_info.is_write]
+        targets += [kwargs[s.name] for s in schema.arguments if s.kwarg_only and s.name in kwargs and _writes(s)]
+        empty = {id(t): self._is_empty(t) for t in targets if isinstance(t, Tensor) and self.degree_of(t) is None}
+        result = func(*args, **kwargs)
+        name = func.overloadpacket.__name__
+        arguments = {a.name: a.default_value for a in schema.arguments}
+        arguments |= dict(zip([a.name for a in schema.arguments], args, strict=False)) | kwargs
+        if torch.Tag.nondeterministic_seeded in func.tags and _is_random(arguments):
+            self.breaks_here(f"draws random numbers ({name})", "random")
+        if not any(self.degree_of(t) is not None for t in _tensors([*args, *kwargs.values()])):
+            if name in UNFILLED:
+                self.unfilled[_memory(result)] = result
+            for target in targets:
+                self.unfilled.pop(_memory(target), None)
+            return result
+        outputs = _tensors(result if isinstance(result, list | tuple) else [result])
+        is_view = not schema.is_mutable and outputs and all(self.degree_of(t) is not None for t in outputs)
+        if is_view or name in SHAPED:
+            if name in UNFILLED:
+                self.unfilled[_memory(result)] = result
+            return result
+        # A constant that was written into is seen as it was before: zero or not.
+        before = {n: float(not empty[id(v)]) for n, v in arguments.items() if id(v) in empty}
+        if schema.is_mutable and not name.startswith("_"):
+            name = name.removesuffix("_")
+        call = Call(name, arguments | before, self.degree_of, self.breaks_here, self._note_zero)
+        self._note(name, degree_of_result(call), outputs, empty)
+        return result
+
+    def _is_empty(self, t: Tensor) -> bool:
+        """Whether the whole memory behind a constant tensor holds zeros, or nothing yet: then it has every degree."""
+        whole = t.new_empty(0).set_(t.untyped_storage())
+        return _memory(t) in self.unfilled or not whole.any()
+
+    def _note(self, name: str, degrees: Degrees, outputs: list[Tensor], empty: dict[int, bool]) -> None:
+        many = degrees if isinstance(degrees, tuple) else (degrees,) * max(len(outputs), 1)
+        self.steps.append(Degree(self.place, name, many[0] or NONE))
+        for tensor, degree in zip(outputs, many, strict=False):
+            if degree is None:
+                continue
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                degree = NONE
+            before = self.degree_of(tensor)
+            is_part = tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+            if before is None and _memory(tensor) in self.state:
+                self.breaks_here("writes a value that depends on the input into a parameter or buffer", "state")
+            elif is_part and before not in (None, degree):
+                self.breaks_here(
+                    f"writes degree {show(degree)} into a tensor of degree {show(before or NONE)}", "mixed"
+                )
+            elif is_part and before is None and degree != 0 and not empty.get(id(tensor), True):
+                self.breaks_here(f"writes degree {show(degree)} into a constant tensor", "constant")
+            self.known[_memory(tensor)] = (degree, tensor)
+
+
+class _Exits(TorchFunctionMode):
+    """Notices when values that depend on the input leave torch."""
+
+    def __init__(self, recorder: _Recorder):
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in EXITS and args and self.recorder.degree_of(args[0]) is not None:
+            self.recorder.breaks_here(f"takes numbers that depend on the input out of torch ({name})", "control")
+        return func(*args, **(kwargs or {}))
+
+
+def _writes(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+def _tensors(values: Sequence[Any]) -> list[Tensor]:
+    return [t for v in values for t in (v if isinstance(v, list | tuple) else [v]) if isinstance(t, Tensor)]
+
+
+def _memory(t: Tensor) -> int:
+    return t.untyped_storage().data_ptr() or -id(t)
+
+
+def _is_random(arguments: dict[str, Any]) -> bool:
+    """Whether an operation that can draw random numbers does: attention without dropout and evaluation do not."""
+    return arguments.get("dropout_p") != 0 and arguments.get("training") is not False

@@ -1,0 +1,1 @@
+"""How each operation of torch becomes steps: one table per kind of step."""

@@ -1,0 +1,105 @@
+"""Balls: against samples, gradient search, the affine map around the input, and one unit in closed form."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal.certify.ball import certify_ball
+from neuronal.certify.branch import Budget
+from neuronal.nn.implicit_bias import ImplicitBiasLinear
+from tests.certify.networks import NETWORKS, inputs, network
+
+
+def on_sphere(x: torch.Tensor, norm: object, radius: float, count: int) -> torch.Tensor:
+    step = torch.randn(count, x.numel(), dtype=torch.float64)
+    step = step.sign() if norm == "inf" else step / step.norm(dim=1, keepdim=True)
+    return x.double() + radius * step.view(count, *x.shape)
+
+
+def attacked(model: nn.Module, x: torch.Tensor, label: int, norm: object, radius: float) -> float:
+    """The lowest margin of projected gradient descent in the ball."""
+    z = on_sphere(x, norm, radius / 2, 32)
+    lowest = torch.inf
+    for _ in range(40):
+        z.requires_grad_()
+        scores = model(z)
+        others = scores.clone()
+        others[:, label] = -torch.inf
+        margin = scores[:, label] - others.amax(1)
+        lowest = min(lowest, margin.min().item())
+        (gradient,) = torch.autograd.grad(margin.sum(), z)
+        step = (
+            z.detach() - x - 0.2 * radius * gradient / gradient.flatten(1).norm(dim=1).view(-1, *[1] * x.dim())
+        ).flatten(1)
+        if norm == "inf":
+            step = step.clamp(-radius, radius)
+        else:
+            step = step * (radius / step.norm(dim=1, keepdim=True)).clamp(max=1)
+        z = (x + step.view(32, *x.shape)).double()
+    return lowest
+
+
+@pytest.mark.parametrize("norm", [2, "inf"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_point_of_a_certified_ball_has_another_class(name, norm):
+    model = network(name)
+    real = copy.deepcopy(model).double()
+    for x in inputs(name, 4):
+        c = certify_ball(model, x, norm=norm)
+        if c.verdict != "certified":
+            continue
+        e = c.evidence
+        assert 0 <= e.region <= e.radius
+        assert e.region <= e.region_only or name == "linear"
+        assert (real(on_sphere(x, norm, e.radius, 2000)).argmax(1) == e.label).all()
+        assert attacked(real, x.double(), e.label, norm, e.radius) > 0
+        deployed = certify_ball(model, x, norm=norm, promise="float32")
+        assert deployed.evidence.radius <= e.radius * (1 + 1e-3)
+        inside = on_sphere(x, norm, deployed.evidence.radius * (1 - 1e-5), 2000).float()
+        assert (model(inside).argmax(1) == e.label).all()
+
+
+def test_beyond_the_linear_region():
+    model = network("relu")
+    answers = [certify_ball(model, x).evidence for x in inputs("relu", 10)]
+    assert sum(e.radius > 1.5 * e.region for e in answers) >= 5
+
+
+def test_a_linear_network_has_its_distance_to_the_boundary():
+    model = nn.Linear(3, 2).double()
+    x = torch.randn(3, dtype=torch.float64)
+    gap = model.weight[0] - model.weight[1]
+    lead = (model(x)[0] - model(x)[1]).abs()
+    for norm, dual in ((2, gap.norm()), ("inf", gap.abs().sum())):
+        assert certify_ball(model, x, norm=norm).evidence.radius == pytest.approx((lead / dual).item(), rel=2e-3)
+
+
+def test_the_region_ends_at_the_nearest_kink():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.eye(2))
+        model[0].bias.copy_(torch.tensor([0.0, 5.0]))
+        model[2].weight.copy_(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+        model[2].bias.zero_()
+    e = certify_ball(model, torch.tensor([0.25, 0.0], dtype=torch.float64)).evidence
+    assert e.region_only == pytest.approx(0.25)
+    assert e.region == pytest.approx(0.25, rel=2e-3)
+    assert e.radius == pytest.approx(5.0, rel=2e-3)
+
+
+def test_ties_implicit_bias_memory_and_wrong_norms():
+    tie = nn.Linear(2, 2)
+    with torch.no_grad():
+        tie.weight.fill_(1.0)
+        tie.bias.zero_()
+    assert certify_ball(tie, torch.ones(2)).verdict == "unknown"
+    c = certify_ball(nn.Sequential(nn.Linear(2, 3), ImplicitBiasLinear(3, 3)), torch.ones(2))
+    assert c.verdict == "unknown"
+    assert "ImplicitBiasLinear" in c.reason
+    assert "bytes" in certify_ball(nn.Linear(2, 2), torch.ones(2), budget=Budget(memory=8)).reason
+    with pytest.raises(ValueError, match="norm needs to be 2"):
+        certify_ball(nn.Linear(2, 2), torch.ones(2), norm=1)

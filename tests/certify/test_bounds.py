@@ -1,0 +1,199 @@
+"""Bounds hold everywhere, at every step, in both precisions; and mutants of them are caught."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.certify import bounds as module
+from neuronal.certify.bounds import Band, Bounds, is_plain_float32, plain_arithmetic
+from neuronal.certify.segment import certify_segment, certify_segments
+from neuronal.certify.simplex import certify_hull
+from neuronal.geometry import segment as exact_segment
+from neuronal.geometry.lowering import lower
+from neuronal.geometry.program import Dense, evaluate
+from tests.certify.networks import NETWORKS, TwoPools, counterexamples, inputs, network, same_class_pairs, weights
+
+CPU = torch.device("cpu")
+
+
+def walked(bounds: Bounds, points: torch.Tensor, corners: torch.Tensor) -> dict[int, Band]:
+    """The band of every value from the first bend on, on one part of one simplex."""
+    rows = torch.zeros(1, dtype=torch.long)
+    with plain_arithmetic(CPU):
+        images = bounds.images(points.unsqueeze(0))
+        part = corners.unsqueeze(0).permute(1, 2, 0).to(bounds.dtype)
+        live = {i: bounds._part(image, rows, part) for i, image in images.items()}
+        for step in bounds.steps[bounds.bends : bounds.end]:
+            live[step.output] = bounds._apply(step, [live[i] for i in step.inputs], len(corners))
+    return live
+
+
+@pytest.mark.parametrize("vertices", [2, 4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_value_stays_between_its_two_functions(name, dtype, vertices):
+    model = network(name)
+    points = inputs(name, vertices)
+    program = lower(model, points)
+    corners = torch.eye(vertices, dtype=torch.float64)
+    corners[0] = corners.mean(0)
+    live = walked(Bounds(program, dtype=dtype, promise="real"), points, corners)
+    lam = weights(300, vertices)
+    values = {0: (lam @ corners @ points.double().flatten(1)).view(300, *points.shape[1:])}
+    for step in program.steps:
+        values[step.output] = evaluate(step.op, *(values[i] for i in step.inputs))
+    assert len(live) > (name != "linear")
+    for number, band in live.items():
+        low, high = (torch.tensordot(lam, t.double(), 1) for t in (band.low, band.high))
+        slack = 1e-13 * values[number].abs().max()  # of the values, which are rounded here
+        assert (values[number] >= low - slack).all(), program.steps[number - 1]
+        assert (values[number] <= high + slack).all(), program.steps[number - 1]
+
+
+@pytest.mark.parametrize("promise", ["real", "float32"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_margins_are_lower_bounds_of_the_network_meant(name, promise):
+    model = network(name, seed=3)
+    points = inputs(name, 3, seed=3)
+    program = lower(model, points)
+    lam = weights(1000, 3)
+    meant = copy.deepcopy(model).double() if promise == "real" else model
+    x = (lam @ points.double().flatten(1)).to(next(meant.parameters()).dtype).view(1000, *points.shape[1:])
+    with torch.no_grad():
+        scores = meant(x).double()
+    for dtype in (torch.float32, torch.float64):
+        stage = Bounds(program, dtype=dtype, promise=promise)
+        for y in range(3):
+            with plain_arithmetic(CPU):
+                zero, eye = torch.zeros(1, dtype=torch.long), torch.eye(3, dtype=torch.float64).unsqueeze(0)
+                low = stage.margins(stage.images(points.unsqueeze(0)), zero, eye, torch.tensor([y])).item()
+            others = scores.clone()
+            others[:, y] = -torch.inf
+            assert low <= (scores[:, y] - others.amax(1)).min().item()
+
+
+def test_float64_bounds_on_one_point_are_tight():
+    model = network("relu")
+    points = inputs("relu", 1).repeat(2, 1)
+    stage = Bounds(lower(model, points), dtype=torch.float64, promise="real")
+    scores = copy.deepcopy(model).double()(points.double())[0].sort().values
+    y = model(points)[0].argmax().unsqueeze(0)
+    with plain_arithmetic(CPU):
+        eye = torch.eye(2, dtype=torch.float64).unsqueeze(0)
+        low = stage.margins(stage.images(points.unsqueeze(0)), torch.zeros(1, dtype=torch.long), eye, y).item()
+    assert low == pytest.approx((scores[-1] - scores[-2]).item(), abs=1e-12)
+
+
+def test_shortened_float32_products_are_not_used():
+    assert is_plain_float32()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert not is_plain_float32()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_automatic_casts_do_not_reach_the_bounds():
+    """In bfloat16 a lead of 1e-4 would be lost, or found where there is none."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    x = torch.rand(2, 2)
+    want = certify_segment(model, x[0], x[1])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = certify_segment(model, x[0], x[1])
+    assert got.verdict in (want.verdict, "unknown")
+
+
+# Mutants: each makes the bounds wrong in one way, and the ways to look for counterexamples find that.
+
+
+def false_certificates(names=("relu", "residual"), seeds=range(4)) -> int:
+    count = 0
+    for name in names:
+        for seed in seeds:
+            model = network(name, seed)
+            a, b = same_class_pairs(model, inputs(name, 40, seed), 200)
+            for c in certify_segments(model, a, b):
+                if c.verdict == "certified":
+                    points = torch.stack([c.evidence.a, c.evidence.b])
+                    count += counterexamples(model, points, c.evidence.label, "real", 200) > 0
+    return count
+
+
+def test_without_a_mutant_nothing_is_found():
+    assert false_certificates() == 0
+
+
+def test_a_missing_absolute_value_is_caught(monkeypatch):
+    monkeypatch.setattr(Dense, "absolute", lambda self, x: F.linear(x, self.weight))
+    assert false_certificates() > 0
+
+
+def test_a_chord_without_its_kink_is_caught(monkeypatch):
+    def on_average(band: Band, vertices: int) -> Band:
+        middle = (band.low + band.high).view(vertices, -1, *band.low.shape[1:]).sum(0) > 0
+        is_on = middle.repeat(vertices, *[1] * (band.low.dim() - 1))
+        return Band(torch.where(is_on, band.low, 0.0), torch.where(is_on, band.high, 0.0))
+
+    monkeypatch.setattr(module, "relu", on_average)
+    assert false_certificates() > 0
+
+
+def test_an_ignored_winner_of_a_pool_is_caught(monkeypatch):
+    points = torch.tensor([[1.0, 0.01], [0.01, 1.0]])
+    assert certify_segment(TwoPools(), *points).verdict == "refuted"
+    assert certify_hull(TwoPools(), points).verdict == "refuted"
+
+    def one_side(one: Band, other: Band, vertices: int) -> Band:
+        return Band(torch.maximum(one.low, other.low), torch.maximum(one.high, other.high))
+
+    monkeypatch.setattr(module, "maximum", one_side)
+    c = certify_segment(TwoPools(), *points)
+    assert c.verdict == "certified"
+    assert counterexamples(TwoPools(), points, c.evidence.label, "real") > 0
+
+
+def test_an_input_radius_without_cancellation_is_caught(monkeypatch):
+    """x + y is 0 on the real segment; deployed, each is off by the rounding of numbers near 2^22."""
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 2))
+    with torch.no_grad():  # class 0 while |x + y| < 0.1
+        model[0].weight.copy_(torch.tensor([[1.0, 1.0], [-1.0, -1.0]]))
+        model[2].weight.copy_(torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
+        model[2].bias.copy_(torch.tensor([0.1, 0.0]))
+    a, b = torch.tensor([2.0**22 + 1, -(2.0**22) - 1]), torch.tensor([-(2.0**22), 2.0**22])
+    t = torch.rand(4000)
+    x = a + t.unsqueeze(1) * (b - a)  # one of the usual formulas, but for each number with its own rounding
+    x[:, 1] = (1 - t) * a[1] + t * b[1]
+    deployed = model(x).argmax(1)
+    assert deployed.any()
+    assert certify_segment(model, a, b, promise="float32").verdict != "certified"
+
+    def exact_inputs(self: Bounds, points: torch.Tensor) -> object:
+        u, self.v = self.v, 0.0
+        try:
+            return images(self, points)
+        finally:
+            self.v = u
+
+    images = Bounds.images
+    monkeypatch.setattr(Bounds, "images", exact_inputs)
+    monkeypatch.setattr(module, "gamma", lambda n, u: 0.0)
+    assert certify_segment(model, a, b, promise="float32").verdict == "certified"
+
+
+def test_a_dropped_breakpoint_proves_nothing_false(monkeypatch):
+    """Breakpoints are proposals: without some of them pieces are open, never wrong."""
+    from neuronal.certify import segment as segments
+
+    def without_every_other(*args, **kwargs):
+        lines = exact_segment.pieces(*args, **kwargs)
+        keep = [torch.tensor([i % 2 == 0 or i == len(p.t) - 1 for i in range(len(p.t))]) for p in lines]
+        return [exact_segment.Pieces(p.t[k], p.outputs[k]) for p, k in zip(lines, keep, strict=True)]
+
+    monkeypatch.setattr(segments, "pieces", without_every_other)
+    monkeypatch.setattr(segments.Budget, "__init__", lambda self: vars(self).update(bounds=1, memory=2**28, exact=True))
+    assert false_certificates(names=("relu",)) == 0

@@ -1,0 +1,261 @@
+"""Certificates verified again, and planted mistakes that must not pass."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.certify.activity import certify_activity
+from neuronal.certify.certificate import Certificate
+from neuronal.certify.check import check
+from neuronal.certify.check_scaling import exported_degree
+from neuronal.certify.scaling import certify_scaling
+from neuronal.nn.farkas import FarkasConv2d, FarkasLinear
+from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasResidual
+from neuronal.nn.geometric import GeometricLinear
+from neuronal.nn.implicit_bias import ImplicitBiasLinear
+from tests.certify.test_scaling import FUNCTIONS, MODULES, Function, stirred
+from tests.models.networks import small
+
+
+def with_evidence(certificate, **changes):
+    return replace(certificate, evidence=replace(certificate.evidence, **changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "neuron", "norm"),
+    [
+        ("fcn", "zero_bias", "none"),
+        ("cnn", "zero_bias", "nf"),
+        ("resnet9", "zero_bias", "fixup"),
+        ("resnet18", "zero_bias", "none"),
+        ("cnn", "standard", "batch"),
+        ("fcn", "farkas", "none"),
+        ("vit_tiny", "standard", "layer"),
+    ],
+)
+def test_networks_and_scaling(name, neuron, norm):
+    model = stirred(small(name, neuron, norm=norm))
+    certificate = certify_scaling(model)
+    assert certificate.verdict == ("certified" if neuron == "zero_bias" else "refuted")
+    assert check(certificate, model)
+    assert not check(replace(certificate, verdict="unknown"), model)
+    if neuron == "zero_bias":
+        assert not check(with_evidence(certificate, degree=Fraction(0)), model)
+        assert not check(with_evidence(certificate, degree=Fraction(2)), model)
+    else:
+        assert not check(replace(certificate, witness=None), model)
+
+
+# Not in the checker's own table, which is smaller: it does not confirm what it does not know.
+UNKNOWN_TO_THE_CHECKER = {"bilinear", "spectrum", "put into zeros", "zero written beside"}
+
+
+@pytest.mark.parametrize("name", [n for n, (_, d) in FUNCTIONS.items() if d is not None])
+def test_functions_and_scaling(name):
+    model = Function(FUNCTIONS[name][0])
+    certificate = certify_scaling(model, torch.randn(2, 6))
+    confirmed = check(certificate, model)
+    assert confirmed or name in UNKNOWN_TO_THE_CHECKER
+    assert not check(with_evidence(certificate, degree=Fraction(7)), model)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_checker_gives_no_module_a_wrong_degree(name):
+    module, shape, degree = MODULES[name]
+    assert exported_degree(module.eval(), shape) in {degree, None}
+
+
+def test_a_bias_that_came_later_is_found():
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False))
+    certificate = certify_scaling(model)
+    assert check(certificate, model)
+    model[0].bias = nn.Parameter(torch.zeros(4))
+    assert check(certificate, model)
+    model[0].bias.data[2] = 1e-6
+    assert not check(certificate, model)
+
+
+def test_a_witness_that_shows_nothing_is_refused():
+    model = nn.Linear(4, 3, bias=False)
+    fake = replace(certify_scaling(nn.Linear(4, 3)), witness=torch.randn(1, 4))
+    assert fake.verdict == "refuted"
+    assert not check(fake, model)
+
+
+def test_coupling_and_scaling():
+    layer = ImplicitBiasLinear(4, 4, bias=False, coupling=-0.5)
+    free = ImplicitBiasLinear(4, 4, bias=False)
+    free.load_state_dict(layer.state_dict())
+    free.raw_coupling.data.zero_()
+    certificate = certify_scaling(free)
+    assert certificate.verdict == "certified"
+    assert check(certificate, free)
+    assert not check(certificate, layer)
+
+
+def loud(layer):
+    """A Farkas layer of the paper's whose free bias wins."""
+    layer.balance.last.data.fill_(3.0)
+    return layer
+
+
+LAYERS = {
+    "everywhere": (lambda: nn.Linear(3, 30), None),
+    "box": (lambda: nn.Linear(10, 30), (-0.1, 0.1)),
+    "conv": (lambda: nn.Conv2d(2, 40, 3, padding=1), (0.0, 1.0)),
+    "grouped": (lambda: nn.Conv2d(2, 40, 3, groups=2), (0.0, 1.0)),
+    "farkas": (lambda: FarkasLinear(6, 5), None),
+    "farkas on a box": (lambda: FarkasLinear(6, 5), (-1.0, 1.0)),
+    "farkas, grouped": (lambda: FarkasConv2d(4, 8, 3, groups=4), (0.0, 1.0)),
+    "farkas, maximum": (lambda: loud(FarkasLinear(6, 5, rule="max")), None),
+    "residual": (lambda: FarkasResidual(5), None),
+    "geometric": (lambda: GeometricLinear(2, 40, activation="relu"), (0.5, 1.0)),
+    "silent": (lambda: nn.Linear(30, 5), (-1.0, 1.0)),
+    "silent conv": (lambda: nn.Conv2d(2, 2, 3, padding=1), (-1.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_and_activity(name):
+    torch.manual_seed(3)
+    make, box = LAYERS[name]
+    layer = make()
+    certificate = certify_activity(layer, box)
+    assert certificate.verdict == ("refuted" if "silent" in name else "certified")
+    assert check(certificate, layer)
+    if certificate.verdict == "refuted":
+        assert not check(replace(certificate, witness=None), layer)
+        loud = FarkasLinear(30, 5) if name == "silent" else FarkasConv2d(2, 4, 3, padding=1)
+        assert not check(certificate, loud)
+
+
+@pytest.mark.parametrize("name", ["everywhere", "box", "conv", "grouped"])
+def test_mistakes_in_multipliers_are_caught(name):
+    torch.manual_seed(3)
+    make, box = LAYERS[name]
+    layer = make()
+    certificate = certify_activity(layer, box)
+    lam = certificate.evidence.multipliers
+    values = list(lam) if isinstance(lam, tuple) else lam.tolist()
+    top = max(range(len(values)), key=lambda i: values[i])
+
+    def planted(values):
+        forged = tuple(values) if isinstance(lam, tuple) else torch.tensor(values, dtype=torch.float64)
+        return with_evidence(certificate, multipliers=forged)
+
+    assert check(planted(values), layer)
+    assert not check(planted([-v if i == top else v for i, v in enumerate(values)]), layer)
+    assert not check(planted([0 * v for v in values]), layer)
+    if name == "everywhere":
+        assert not check(
+            planted([v * (1 + Fraction(1, 10**9)) if i == top else v for i, v in enumerate(values)]), layer
+        )
+
+
+@pytest.mark.parametrize("name", ["everywhere", "box", "conv", "farkas", "farkas, maximum", "residual"])
+def test_a_dropped_bias_is_caught(name):
+    torch.manual_seed(3)
+    make, box = LAYERS[name]
+    layer = make()
+    certificate = certify_activity(layer, box)
+    assert check(certificate, layer)
+    with torch.no_grad():
+        if isinstance(layer, FarkasLinear | FarkasResidual):
+            layer.balance.offsets = None
+        else:
+            layer.bias.zero_()
+    if box is not None and layer(torch.zeros_like(layer.weight[:1])).max() > 0:
+        return
+    assert not check(certificate, layer)
+
+
+def test_a_wider_box_or_forgotten_padding_is_caught():
+    torch.manual_seed(3)
+    layer = nn.Linear(10, 30)
+    certificate = certify_activity(layer, (-0.1, 0.1))
+    wide = with_evidence(certificate, low=certificate.evidence.low * 1e3, high=certificate.evidence.high * 1e3)
+    assert not check(wide, layer)
+    padded = nn.Conv2d(1, 1, 3, padding=1)
+    padded.weight.data.fill_(1.0)
+    padded.bias.data.fill_(-5.0)
+    bare = nn.Conv2d(1, 1, 3)
+    bare.load_state_dict(padded.state_dict())
+    certificate = certify_activity(bare, (1.0, 2.0))
+    assert check(certificate, bare)
+    assert not check(certificate, padded)
+
+
+class Residual(nn.Module):
+    def __init__(self, bias):
+        super().__init__()
+        self.first, self.branch, self.norm = nn.Linear(3, 20), nn.Linear(20, 20), nn.BatchNorm1d(20)
+        self.norm.bias.data.fill_(bias)
+
+    def forward(self, x):
+        h = F.relu(self.first(x))
+        return F.relu(h + self.norm(self.branch(h)))
+
+
+def plain():
+    model = nn.Sequential(nn.Linear(2, 30), nn.ReLU(), nn.Linear(30, 40), nn.BatchNorm1d(40), nn.ReLU())
+    model[3].running_mean.normal_()
+    model[3].bias.data.fill_(1.5)
+    return model
+
+
+# (network, shape of an input, half the side of the box, how its layers are shown)
+NETWORKS = {
+    "farkas": (lambda: small("cnn", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
+    "farkas residual": (lambda: small("resnet18", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
+    "farkas block": (lambda: FarkasBasicBlock(4), (4, 5, 5), 0.5, {"construction"}),
+    "norm and skip": (lambda: Residual(0.5), (3,), 0.1, {"interval"}),
+    "plain": (plain, (2,), 3.0, {"box"}),
+    "convolutions": (
+        lambda: nn.Sequential(nn.Conv2d(1, 60, 3, padding=1), nn.BatchNorm2d(60), nn.ReLU()), (1, 5, 5), 0.4, {"box"},
+    ),
+    "silent": (lambda: small("cnn", "standard", norm="batch"), (2, 8, 8), 0.5, {""}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_and_activity(name):
+    torch.manual_seed(0)
+    make, shape, side, shown = NETWORKS[name]
+    model = make()
+    certificate = certify_activity(model, (torch.full(shape, -side), torch.full(shape, side)))
+    assert certificate.verdict == ("refuted" if name == "silent" else "certified")
+    assert check(certificate, model)
+    layers = certificate.evidence.layers
+    assert {layer.by for layer in layers} & shown
+    if name == "silent":
+        with torch.no_grad():
+            for module in model.modules():
+                if isinstance(module, nn.BatchNorm2d | nn.BatchNorm1d):
+                    module.bias += 100
+        assert not check(certificate, model)
+        return
+    if shown == {"box"}:
+        one = next(layer for layer in layers if layer.by == "box")
+        forged = tuple(replace(k, multipliers=-k.multipliers) if k is one else k for k in layers)
+        assert not check(with_evidence(certificate, layers=forged), model)
+    forged = tuple(replace(k, by="") for k in layers)
+    assert not check(with_evidence(certificate, layers=forged), model)
+    assert not check(with_evidence(certificate, layers=layers[:-1]), model)
+
+
+def test_a_network_whose_biases_fell_is_not_confirmed():
+    torch.manual_seed(0)
+    model = NETWORKS["plain"][0]()
+    certificate = certify_activity(model, (torch.full((2,), -3.0), torch.full((2,), 3.0)))
+    assert check(certificate, model)
+    model[3].bias.data -= 10
+    assert not check(certificate, model)
+
+
+def test_unknown_kinds():
+    with pytest.raises(ValueError, match="kind of certificate"):
+        check(Certificate("colour", "", "certified", "real", ""), nn.ReLU())

@@ -1,0 +1,171 @@
+"""The checkers confirm what is true and nothing that was tampered with."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.certify import bounds
+from neuronal.certify.ball import certify_ball
+from neuronal.certify.certificate import Certificate
+from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment, covers_simplex
+from neuronal.certify.segment import certify_segment, certify_segments
+from neuronal.certify.simplex import certify_cone, certify_hull
+from neuronal.geometry.program import Dense
+from tests.certify.networks import NETWORKS, TwoPools, inputs, network, same_class_pairs
+
+
+def tampered(certificate: Certificate, **changes) -> Certificate:
+    return replace(certificate, evidence=replace(certificate.evidence, **changes))
+
+
+def other_model(model: nn.Module) -> nn.Module:
+    """Scores turned around: whatever class was predicted is the last choice now."""
+
+    class Negative(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return -self.model(x)
+
+    return Negative()
+
+
+@pytest.mark.parametrize("promise", ["real", "float32"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_segments_are_confirmed(name, promise):
+    model = network(name)
+    a, b = same_class_pairs(model, inputs(name, 16), 12)
+    for c in certify_segments(model, a, b, promise=promise):
+        assert check_segment(c, model) == (c.verdict != "unknown")
+        assert not check_segment(c, other_model(model))
+
+
+def cut_segment() -> tuple[nn.Module, Certificate]:
+    model = network("relu", seed=3)
+    a, b = same_class_pairs(model, inputs("relu", 30), 60)
+    answers = [c for c in certify_segments(model, a, b) if c.verdict == "certified"]
+    return model, max(answers, key=lambda c: len(c.evidence.intervals))
+
+
+def test_tampered_segments_are_not():
+    model, c = cut_segment()
+    ends = c.evidence.intervals
+    assert check_segment(c, model)
+    for i in range(len(ends)):
+        assert not check_segment(tampered(c, intervals=torch.cat([ends[:i], ends[i + 1 :]])), model)
+    assert not check_segment(tampered(c, intervals=ends * 0.5), model)
+    assert not check_segment(tampered(c, intervals=ends[:0]), model)
+    assert not check_segment(tampered(c, label=(c.evidence.label + 1) % 3), model)
+    assert not check_segment(tampered(c, b=-100 * c.evidence.b), model)
+    assert not check_segment(replace(c, verdict="unknown"), model)
+    assert not check_segment(replace(c, verdict="refuted"), model)
+
+
+def test_tampered_witnesses_are_not():
+    model = network("relu", seed=2)
+    x = inputs("relu", 40)
+    c = next(c for c in certify_segments(model, x[:20], x[20:]) if c.verdict == "refuted")
+    assert check_segment(c, model)
+    assert not check_segment(replace(c, witness=c.evidence.a), model)
+    assert not check_segment(replace(c, witness=c.witness + 1), model)
+    assert not check_segment(replace(c, witness=None), model)
+    assert not check_segment(tampered(c, other=c.evidence.label), model)
+    assert not check_segment(tampered(c, t=-0.5), model)
+
+
+def test_what_a_mutant_certifies_is_not_confirmed(monkeypatch):
+    monkeypatch.setattr(Dense, "absolute", lambda self, x: F.linear(x, self.weight))
+    monkeypatch.setattr(bounds, "maximum", lambda one, other, vertices: one)
+    points = torch.tensor([[1.0, 0.01], [0.01, 1.0]])
+    wrong = [(TwoPools(), certify_segment(TwoPools(), *points))]
+    for seed in range(4):
+        model = network("relu", seed)
+        a, b = same_class_pairs(model, inputs("relu", 40, seed), 100)
+        wrong += [(model, c) for c in certify_segments(model, a, b)]
+    monkeypatch.undo()
+    wrong = [
+        (m, c)
+        for m, c in wrong
+        if c.verdict == "certified" and certify_segment(m, c.evidence.a, c.evidence.b).verdict == "refuted"
+    ]
+    assert len(wrong) > 1
+    assert not any(check_segment(c, model) for model, c in wrong)
+
+
+@pytest.mark.parametrize("name", ["relu", "pooled", "residual"])
+def test_hulls(name):
+    model = network(name)
+    points = 0.2 * inputs(name, 3, seed=4)
+    c = certify_hull(model, points)
+    assert c.verdict != "unknown"
+    assert check_hull(c, model)
+    assert not check_hull(c, other_model(model))
+    if c.verdict == "certified":
+        assert not check_hull(tampered(c, parts=c.evidence.parts[1:]), model)
+        assert not check_hull(tampered(c, label=(c.evidence.label + 1) % 3), model)
+
+
+def test_covering():
+    def cut(parts, i, a, b):
+        middle = (parts[i][a] + parts[i][b]) / 2
+        one, other = parts[i].clone(), parts[i].clone()
+        one[a], other[b] = middle, middle
+        return [*parts[:i], one, other, *parts[i + 1 :]]
+
+    generator = torch.Generator().manual_seed(0)
+    for vertices in (2, 3, 4):
+        parts = [torch.eye(vertices, dtype=torch.float64)]
+        for _ in range(25):
+            i = int(torch.randint(len(parts), (), generator=generator))
+            a, b = torch.randperm(vertices, generator=generator)[:2].tolist()
+            parts = cut(parts, i, a, b)
+            assert covers_simplex(torch.stack(parts))
+        for i in range(len(parts)):
+            assert not covers_simplex(torch.stack(parts[:i] + parts[i + 1 :]))
+            assert not covers_simplex(torch.stack([*parts[:i], parts[i - 1], *parts[i + 1 :]]))
+    assert not covers_simplex(torch.empty(0, 3, 3))
+
+
+def test_cones():
+    model = nn.Sequential(nn.Linear(6, 12, bias=False), nn.ReLU(), nn.Linear(12, 3, bias=False))
+    points = inputs("relu", 1).abs() + 0.1 * inputs("relu", 3, seed=1)
+    c = certify_cone(model, points)
+    assert c.verdict == "certified"
+    assert check_cone(c, model)
+    biased = copy.deepcopy(model)
+    biased[0].bias = nn.Parameter(torch.full((12,), 1e-6))
+    assert not check_cone(c, biased)
+    assert not check_cone(c, other_model(model))
+    assert not check_cone(tampered(c, hull=tampered(c.evidence.hull, parts=c.evidence.hull.evidence.parts[:0])), model)
+
+
+@pytest.mark.parametrize("norm", [2, "inf"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_balls(name, norm):
+    model = network(name)
+    for promise in ("real", "float32"):
+        c = certify_ball(model, inputs(name, 3)[1], norm=norm, promise=promise)
+        assert c.verdict == "certified"
+        assert check_ball(c, model)
+        assert not check_ball(tampered(c, radius=c.evidence.radius * 1.5), model)
+        assert not check_ball(tampered(c, label=(c.evidence.label + 1) % 3), model)
+        assert not check_ball(c, other_model(model))
+
+
+def test_a_function_without_a_rule_is_named():
+    class Odd(nn.Module):
+        def forward(self, x):
+            return torch.sort(x, dim=1).values
+
+    c = certify_segment(nn.Linear(3, 3), torch.zeros(3), torch.ones(3) * 1e-3)
+    evidence = replace(c.evidence, label=0, intervals=torch.tensor([[0.0, 1.0]]))
+    with pytest.raises(TypeError, match="no rule for sort"):
+        check_segment(replace(c, verdict="certified", evidence=evidence), Odd())

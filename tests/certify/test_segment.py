@@ -1,0 +1,238 @@
+"""Segments: against exact fractions, exact breakpoints, brute force and a search for counterexamples."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from neuronal.certify.branch import Budget
+from neuronal.certify.segment import certify_segment, certify_segments
+from neuronal.geometry.segment import segment_pieces
+from neuronal.nn.implicit_bias import ImplicitBiasLinear
+from tests.certify.networks import (
+    NETWORKS,
+    counterexamples,
+    inputs,
+    network,
+    same_class_pairs,
+    spike,
+    worst_by_gradient,
+)
+from tests.certify.rational import exact, lowest_margin
+
+PROMISES = ["real", "float32"]
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_certified_segment_has_a_counterexample(name, promise):
+    model = network(name)
+    a, b = same_class_pairs(model, inputs(name, 24), 40)
+    answers = certify_segments(model, a, b, promise=promise)
+    certified = [c for c in answers if c.verdict == "certified"]
+    assert certified
+    for c in certified:
+        points = torch.stack([c.evidence.a, c.evidence.b])
+        assert counterexamples(model, points, c.evidence.label, promise) == 0
+        assert c.promise == promise
+    assert worst_by_gradient(model, points, certified[-1].evidence.label) > 0
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_verdicts_are_those_of_the_exact_breakpoints(name):
+    model = network(name, seed=1)
+    a, b = same_class_pairs(model, inputs(name, 20, seed=1), 30)
+    verdicts = []
+    for c in certify_segments(model, a, b):
+        pieces = segment_pieces(model.double(), c.evidence.a.double().unsqueeze(0), c.evidence.b.double().unsqueeze(0))
+        model.float()
+        others = pieces.outputs.clone()
+        others[:, c.evidence.label] = -torch.inf
+        lowest = (pieces.outputs[:, c.evidence.label] - others.amax(1)).min()
+        verdicts.append(c.verdict)
+        assert c.verdict == ("certified" if lowest > 0 else "refuted")
+    assert "certified" in verdicts
+
+
+def test_refuted_segments_carry_a_witness_the_model_confirms():
+    model = network("relu", seed=2)
+    x = inputs("relu", 40)
+    answers = certify_segments(model, x[:20], x[20:])
+    refuted = [c for c in answers if c.verdict == "refuted"]
+    assert refuted
+    for c in refuted:
+        seen = int(model(c.witness.unsqueeze(0)).argmax())
+        assert seen == c.evidence.other != c.evidence.label == int(model(c.evidence.a.unsqueeze(0)).argmax())
+        assert c.witness.dtype == torch.float32
+        assert torch.allclose(c.witness, torch.lerp(c.evidence.a, c.evidence.b, c.evidence.t), atol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6))
+def test_exact_fractions_agree(seed):
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    for p in model.parameters():
+        p.data = torch.randint(-4, 5, p.shape, generator=generator) / 4
+    a, b = torch.randint(-8, 9, (2, 2), generator=generator) / 4
+    c = certify_segment(model, a, b)
+    lowest = lowest_margin(model, exact(a), exact(b), c.evidence.label)
+    if c.verdict == "certified":
+        assert lowest > 0
+    elif c.verdict == "refuted":
+        assert lowest <= 0
+    else:  # a tie, or as good as one
+        assert abs(lowest) < 1e-6
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+@pytest.mark.parametrize("width", [1e-2, 1e-3, 1e-4, 1e-5, 1e-6])
+def test_a_hidden_narrow_counterexample_is_found(width, promise):
+    model = spike(width, at=0.61803398)
+    c = certify_segment(model, torch.tensor([0.0]), torch.tensor([1.0]), promise=promise)
+    assert c.verdict == "refuted"
+    assert abs(c.evidence.t - 0.61803398) < width
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-6])
+def test_a_spike_that_does_not_reach_is_certified(width):
+    model = spike(width, at=0.61803398, height=0.9).double()
+    c = certify_segment(model, torch.tensor([0.0], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64))
+    assert c.verdict == "certified"
+
+
+def test_a_touching_tie_is_not_certified():
+    model = spike(0.25, at=0.5, height=1.0)
+    c = certify_segment(model, torch.tensor([0.0]), torch.tensor([1.0]))
+    assert c.verdict == "unknown"
+    assert "margin" in c.reason
+
+
+def test_equal_scores_everywhere_are_not_certified():
+    model = nn.Linear(2, 3)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    assert certify_segment(model, torch.zeros(2), torch.ones(2)).verdict == "unknown"
+
+
+def test_rounding_that_changes_the_deployed_class_is_not_certified():
+    """In real numbers the first score is x[1] = 0.5; in float32 it is 0 or 0.5, as the order of summation has it."""
+    model = nn.Linear(3, 2)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[2.0**25, 1.0, -(2.0**25)], [0.0, 0.0, 0.0]]))
+        model.bias.copy_(torch.tensor([0.0, 0.25]))
+    a, b = torch.tensor([1.0, 0.5, 1.0]), torch.tensor([1.5, 0.5, 1.5])
+    assert certify_segment(model, a, b, promise="float32").verdict != "certified"
+    c = certify_segment(model.double(), a.double(), b.double())
+    assert (c.verdict, c.evidence.label) == ("certified", 0)
+
+
+def test_deployed_inputs_are_rounded_where_the_ends_cancel():
+    """Between two far inputs the deployed point near zero is off by the rounding of the ends, not of itself."""
+    model = nn.Linear(1, 2)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0], [-1.0]]))
+        model.bias.copy_(torch.tensor([2e6 + 0.02, -2e6]))
+    a, b = torch.tensor([-2e6]), torch.tensor([2e6])
+    double = nn.Linear(1, 2).double()
+    double.load_state_dict(model.state_dict())
+    assert certify_segment(double, a.double(), b.double(), promise="float32").verdict != "certified"
+
+
+def test_a_float64_model_is_not_silently_shortened():
+    """A lead of 1e-9, which float32 weights do not have."""
+    model = nn.Linear(2, 2).double()
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0 + 1e-9, 1.0], [1.0, 1.0]], dtype=torch.float64))
+        model.bias.zero_()
+    ends = torch.ones(2, dtype=torch.float64), torch.full((2,), 2.0, dtype=torch.float64)
+    c = certify_segment(model, *ends)
+    assert (c.verdict, c.evidence.label) == ("certified", 0)
+    with torch.no_grad():
+        model.weight[0, 0] = 1.0 - 1e-9
+    assert certify_segment(model, *ends).evidence.label == 1
+    assert certify_segment(model, *ends, promise="float32").verdict == "unknown"
+
+
+def test_evidence_is_a_partition_of_the_segment():
+    model = network("relu", seed=3)
+    a, b = same_class_pairs(model, inputs("relu", 30), 60)
+    parts = [c.evidence.intervals for c in certify_segments(model, a, b) if c.verdict == "certified"]
+    assert max(map(len, parts)) > 1
+    for ends in parts:
+        assert ends[0, 0] == 0
+        assert ends[-1, 1] == 1
+        assert torch.equal(ends[1:, 0], ends[:-1, 1])
+
+
+@pytest.mark.parametrize("name", ["relu", "residual", "pooled"])
+def test_exact_breakpoints_take_over_when_bounds_are_not_allowed_to_cut(name):
+    model = network(name, seed=4)
+    a, b = same_class_pairs(model, inputs(name, 24), 40)
+    want = [c.verdict for c in certify_segments(model, a, b)]
+    exact_only = certify_segments(model, a, b, budget=Budget(bounds=1))
+    assert [c.verdict for c in exact_only] == want
+    assert any("exact" in c.reason for c in exact_only)
+    none = certify_segments(model, a, b, budget=Budget(bounds=1, exact=False))
+    assert "unknown" in {c.verdict for c in none}
+    assert any("budget" in c.reason for c in none)
+
+
+def test_batches_say_what_single_segments_say():
+    model = network("relu", seed=5)
+    x = inputs("relu", 20)
+    many = certify_segments(model, x[:10], x[10:], budget=Budget(memory=1))
+    for c, a, b in zip(many, x[:10], x[10:], strict=True):
+        assert c.verdict == certify_segment(model, a, b).verdict
+
+
+def test_values_that_may_overflow_are_never_certified():
+    model = nn.Linear(2, 2)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[1.0, 1.0], [-1.0, -1.0]]))
+    for promise in ("real", "float32"):
+        c = certify_segment(model, torch.full((2,), 1e37), torch.full((2,), 2e37), promise=promise)
+        assert c.verdict == ("certified" if promise == "real" else "unknown")
+    assert "overflow" in c.reason
+
+
+def test_an_implicit_bias_network_is_unknown_and_named():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), ImplicitBiasLinear(8, 3))
+    c = certify_segment(model, torch.zeros(4), torch.ones(4))
+    assert c.verdict == "unknown"
+    assert "ImplicitBiasLinear at '2'" in c.reason
+
+
+def test_the_model_is_left_as_it_was():
+    model = network("pooled").train()
+    x = inputs("pooled", 2)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    certify_segment(model, x[0], x[1])
+    assert model.training
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        (torch.zeros(4), torch.zeros(5), "one shape"),
+        (torch.zeros(5), torch.zeros(5), "does not take inputs of shape"),
+        (torch.full((4,), torch.nan), torch.zeros(4), "finite"),
+        (torch.zeros(4, dtype=torch.long), torch.zeros(4), "floating-point"),
+    ],
+)
+def test_wrong_inputs_are_named(a, b, message):
+    with pytest.raises(ValueError, match=message) as error:
+        certify_segment(nn.Linear(4, 2), a, b)
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_promise_and_a_single_score_are_named():
+    with pytest.raises(ValueError, match="promise needs to be one of real, float32"):
+        certify_segment(nn.Linear(4, 2), torch.zeros(4), torch.ones(4), promise="exact")
+    with pytest.raises(ValueError, match="two or more classes"):
+        certify_segment(nn.Linear(4, 1), torch.zeros(4), torch.ones(4))

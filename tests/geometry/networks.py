@@ -1,0 +1,71 @@
+"""Small piecewise-linear networks of every kind, with the shape of their inputs, in float64."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.nn.farkas import FarkasConv2d, FarkasLinear
+from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
+from tests.models.networks import small
+
+
+class Block(nn.Module):
+    """Adds in place, activates in place, concatenates, splits."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x):
+        y = self.two(F.relu(self.one(x), inplace=True))
+        y += x
+        left, right = y.relu_().chunk(2, dim=1)
+        return torch.cat([left - 0.5 * right, right.abs()], dim=1)
+
+
+MAKERS = {
+    "mlp": ((5,), lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))),
+    "leaky": (
+        (5,),
+        lambda: nn.Sequential(nn.Linear(5, 8), nn.LeakyReLU(0.2), nn.Linear(8, 6), nn.PReLU(6), nn.Linear(6, 3)),
+    ),
+    "relu6": (
+        (5,),
+        lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU6(), nn.Linear(8, 6), nn.Hardtanh(), nn.Linear(6, 3)),
+    ),
+    "pools": (
+        (1, 9, 9),
+        lambda: nn.Sequential(
+            *[nn.Conv2d(1, 3, 3), nn.MaxPool2d(3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(3, 4, 2), nn.ReLU()],
+            *[nn.AvgPool2d(2, stride=1), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(4, 3)],
+        ),
+    ),
+    "residual": (
+        (1, 5, 5),
+        lambda: nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), Block(), Block(), nn.Flatten(), nn.Linear(100, 3)),
+    ),
+    "ours": (
+        (1, 6, 6),
+        lambda: nn.Sequential(
+            *[GeometricConv2d(1, 4, 3, activation="relu"), FarkasConv2d(4, 4, 3), nn.ReLU(), nn.Flatten()],
+            *[GeometricLinear(16, 6), nn.ReLU(), FarkasLinear(6, 5), nn.ReLU(), nn.Linear(5, 3)],
+        ),
+    ),
+    "cnn": ((2, 8, 8), lambda: small("cnn")),
+    "resnet9": ((2, 8, 8), lambda: small("resnet9")),
+    "zero_bias": ((2, 8, 8), lambda: small("cnn", "zero_bias")),
+}
+NAMES = list(MAKERS)
+
+
+def network(name, *, seed=0):
+    """The network in evaluation mode, its biases and running statistics not the ones it starts with."""
+    shape, make = MAKERS[name]
+    torch.manual_seed(seed)
+    model = make().double().eval()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.running_mean)
+            nn.init.uniform_(module.running_var, 0.5, 2)
+            nn.init.uniform_(module.weight, 0.5, 2)
+    return model, shape

@@ -1,0 +1,385 @@
+"""Every supported layer and operation gives the model's own outputs; everything else is refused by name."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.geometry.lowering import NotPiecewiseLinear, as_batch, lower
+from neuronal.geometry.program import Kink, Maximum, Scale
+from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
+from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
+from neuronal.nn.norm import ChannelScale, InputMeanNorm, MeanOnlyBatchNorm
+from neuronal.nn.zero_bias import ZeroBiasConv2d, ZeroBiasLinear
+from tests.geometry.networks import NAMES, network
+from tests.models.networks import small
+from tests.vision import vision
+
+LINE, IMAGE, BOX = (2, 9), (2, 8, 9), (2, 5, 6, 4)
+
+
+class Does(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def in_place(x):
+    y = x * 2
+    y += 1
+    y.relu_()
+    y.mul_(0.5).sub_(0.25)
+    return y
+
+
+def keeps_the_old_value(x):
+    y = x.clone()
+    y.relu_()
+    return x + y
+
+
+LAYERS = {
+    "Linear": ((5,), nn.Linear(5, 3)),
+    "Linear without bias": ((5,), nn.Linear(5, 3, bias=False)),
+    "Linear on positions": ((4, 5), nn.Linear(5, 3)),
+    "Linear on positions without bias": ((2, 4, 5), nn.Linear(5, 3, bias=False)),
+    "Linear on many positions": ((4, 5), nn.Sequential(nn.Linear(5, 3), nn.ReLU(), nn.Linear(3, 4), nn.Flatten())),
+    "Conv1d": (LINE, nn.Conv1d(2, 4, 3, stride=2, padding=1, dilation=2, groups=2)),
+    "Conv2d": (IMAGE, nn.Conv2d(2, 4, (3, 2), stride=(1, 2), padding=(2, 1), dilation=(2, 1))),
+    "Conv2d same": (IMAGE, nn.Conv2d(2, 4, 3, padding="same", dilation=2)),
+    "Conv2d reflect": (IMAGE, nn.Conv2d(2, 4, 3, padding=2, padding_mode="reflect")),
+    "Conv2d replicate": (IMAGE, nn.Conv2d(2, 4, 3, padding=1, padding_mode="replicate", bias=False)),
+    "Conv3d": (BOX, nn.Conv3d(2, 3, 2, padding=1)),
+    "BatchNorm1d": ((5,), nn.BatchNorm1d(5)),
+    "BatchNorm1d on lines": (LINE, nn.BatchNorm1d(2, affine=False)),
+    "BatchNorm2d": (IMAGE, nn.BatchNorm2d(2)),
+    "BatchNorm3d": (BOX, nn.BatchNorm3d(2)),
+    "InputMeanNorm": (IMAGE, InputMeanNorm(2)),
+    "MeanOnlyBatchNorm": (IMAGE, MeanOnlyBatchNorm(2)),
+    "ChannelScale": (IMAGE, ChannelScale(torch.tensor([0.5, -2.0]))),
+    "Dropout": ((5,), nn.Dropout(0.7)),
+    "Dropout2d": (IMAGE, nn.Dropout2d(0.7)),
+    "Identity": ((5,), nn.Sequential(nn.Identity(), nn.Linear(5, 5))),
+    "Flatten": (IMAGE, nn.Sequential(nn.Flatten(), nn.Linear(144, 3))),
+    "Unflatten": ((12,), nn.Sequential(nn.Unflatten(1, (3, 4)), nn.Conv1d(3, 2, 2))),
+    "ReLU": (IMAGE, nn.ReLU()),
+    "ReLU in place": (IMAGE, nn.Sequential(nn.Conv2d(2, 2, 1), nn.ReLU(inplace=True))),
+    "ReLU6": (IMAGE, nn.Sequential(ChannelScale(torch.tensor([5.0, 9.0])), nn.ReLU6())),
+    "Hardtanh": (IMAGE, nn.Hardtanh(-0.3, 0.8)),
+    "Threshold": (IMAGE, nn.Threshold(0, 0)),
+    "LeakyReLU": (IMAGE, nn.LeakyReLU(0.1)),
+    "LeakyReLU in place": (IMAGE, nn.Sequential(nn.Conv2d(2, 2, 1), nn.LeakyReLU(0.1, inplace=True))),
+    "PReLU": (IMAGE, nn.PReLU(init=-0.4)),
+    "PReLU for each channel": (IMAGE, nn.PReLU(2)),
+    "MaxPool1d": (LINE, nn.MaxPool1d(3, stride=2, padding=1)),
+    "MaxPool1d dilated": (LINE, nn.MaxPool1d(2, stride=1, dilation=3, ceil_mode=True)),
+    "MaxPool2d": (IMAGE, nn.MaxPool2d(2)),
+    "MaxPool2d ceil": (IMAGE, nn.MaxPool2d(3, stride=2, ceil_mode=True)),
+    "MaxPool2d padded": (IMAGE, nn.MaxPool2d((3, 4), stride=(2, 3), padding=(1, 2), dilation=(2, 1))),
+    "MaxPool3d": (BOX, nn.MaxPool3d(2, stride=1, padding=1)),
+    "AvgPool1d": (LINE, nn.AvgPool1d(3, stride=2, padding=1)),
+    "AvgPool2d": (IMAGE, nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False)),
+    "AvgPool3d": (BOX, nn.AvgPool3d(2)),
+    "AdaptiveAvgPool1d": (LINE, nn.AdaptiveAvgPool1d(4)),
+    "AdaptiveAvgPool2d": (IMAGE, nn.AdaptiveAvgPool2d((3, 5))),
+    "AdaptiveAvgPool2d of one": (IMAGE, nn.AdaptiveAvgPool2d(1)),
+    "AdaptiveAvgPool3d": (BOX, nn.AdaptiveAvgPool3d(2)),
+    "AdaptiveMaxPool1d": (LINE, nn.AdaptiveMaxPool1d(4)),
+    "AdaptiveMaxPool2d": (IMAGE, nn.AdaptiveMaxPool2d((3, 5))),
+    "AdaptiveMaxPool2d of one": (IMAGE, nn.AdaptiveMaxPool2d(1)),
+    "AdaptiveMaxPool3d": (BOX, nn.AdaptiveMaxPool3d(2)),
+    "ZeroPad2d": (IMAGE, nn.ZeroPad2d((1, 2, 0, 3))),
+    "ReflectionPad1d": (LINE, nn.ReflectionPad1d(2)),
+    "ReplicationPad3d": (BOX, nn.ReplicationPad3d(1)),
+    "ChannelShuffle": ((4, 3, 3), nn.ChannelShuffle(2)),
+    "PixelShuffle": ((4, 3, 3), nn.PixelShuffle(2)),
+    "ZeroBiasLinear": ((5,), ZeroBiasLinear(5, 3)),
+    "ZeroBiasConv2d": (IMAGE, ZeroBiasConv2d(2, 3, 3)),
+    "GeometricLinear": ((5,), GeometricLinear(5, 3)),
+    "GeometricLinear with its ReLU": ((5,), GeometricLinear(5, 3, activation="relu")),
+    "GeometricConv1d": (LINE, GeometricConv1d(2, 3, 3)),
+    "GeometricConv2d": (IMAGE, GeometricConv2d(2, 3, 3, padding=1, activation="relu")),
+    "GeometricConv3d": (BOX, GeometricConv3d(2, 3, 2)),
+    "FarkasLinear": ((5,), FarkasLinear(5, 3)),
+    "FarkasConv1d": (LINE, FarkasConv1d(2, 3, 3)),
+    "FarkasConv2d": (IMAGE, FarkasConv2d(2, 4, 3, aggregate="mean", learn_multipliers=True)),
+    "FarkasConv3d": (BOX, FarkasConv3d(2, 3, 2)),
+}
+
+FUNCTIONS = {
+    "sums": lambda x: 2 - x + 0.5 * x - x / 4 + torch.add(x, x, alpha=3),
+    "a constant that broadcasts": lambda x: x[:, :1] * torch.arange(3.0).double().view(3, 1) + torch.ones(3, 1),
+    "a sum that broadcasts": lambda x: x[:, :1] + x,
+    "negative": lambda x: -x.neg().abs(),
+    "absolute": torch.abs,
+    "in place": in_place,
+    "the old value": keeps_the_old_value,
+    "clamp": lambda x: x.clamp(-0.2, 0.7) + x.clamp(min=0.1) + x.clamp(max=-0.1) + x.clamp_min(1.0),
+    "clamp by tensors": lambda x: x.clamp(torch.full((9,), -0.3).double(), torch.full((2, 1), 0.3).double()),
+    "functional relu": lambda x: (
+        F.relu(x) + F.relu6(3 * x) + F.hardtanh(x) + F.leaky_relu(x) + F.relu(x - 1, inplace=True)
+    ),
+    "functional pools": lambda x: F.max_pool1d(x, 2) + F.avg_pool1d(x, 2),
+    "batch norm": lambda x: F.batch_norm(x, torch.ones(2).double(), torch.full((2,), 3.0).double()),
+    "dropout": lambda x: F.dropout(x, 0.5, training=False),
+    "maximum": lambda x: torch.maximum(x, -2 * x) + torch.minimum(x, x.flip(2)),
+    "reduced maximum": lambda x: x.amax(2) + x.max(dim=2).values + x.amax((1, 2), keepdim=True).squeeze(2),
+    "means": lambda x: x.mean(2) + x.sum(-1) + x.mean((1, 2), keepdim=True)[:, 0],
+    "cat and split": lambda x: torch.cat(
+        [*x.split([3, 6], dim=2), x.chunk(2, dim=2)[1], x.unbind(1)[1].unsqueeze(1).expand(-1, 2, -1)], 2
+    ),
+    "slices": lambda x: x[:, 1:, ::2] - x[:, :1, 0:5] + x[:, 0, 3:8].unsqueeze(1),
+    "moves": lambda x: x.transpose(1, 2).permute(0, 2, 1).contiguous().view(-1, 18).reshape(len(x), 3, 6).flatten(1),
+    "stack": lambda x: torch.stack([x, -x], dim=1),
+    "expand": lambda x: x[:, :1].expand(-1, 4, -1),
+    "pad": lambda x: F.pad(x, (1, 2)) + F.pad(x, (2, 1), mode="reflect"),
+    "shape": lambda x: x.view(x.size(0), x.shape[1] * x.shape[2]),
+    "concat of relu": lambda x: torch.cat((x.relu(), (-x).relu()), 1),
+    "a matrix": lambda x: x @ torch.ones(9, 4).double(),
+    "squeeze": lambda x: x[:, :1].squeeze(1) + x[:, 1],
+}
+CASES = {**LAYERS, **{name: (LINE, Does(function)) for name, function in FUNCTIONS.items()}}
+
+
+def settled(model):
+    """In float64, with statistics that are not the ones a norm starts with."""
+    torch.manual_seed(1)
+    for name, buffer in model.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            buffer.uniform_(0.2, 3)
+    return model.double().eval()
+
+
+def agrees(model, shape, *, tolerance=1e-10):
+    program = lower(model, torch.randn(1, *shape, dtype=torch.float64))
+    assert program.shape == shape
+    for rows in (1, 5):
+        x = 2 * torch.randn(rows, *shape, dtype=torch.float64)
+        with torch.no_grad():
+            want = model(x)
+        got = program(x)
+        assert got.shape == want.shape
+        assert not got.requires_grad
+        assert (got - want).abs().max() <= tolerance * want.abs().max()
+    return program
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_program_computes_what_the_model_computes(case):
+    shape, model = CASES[case]
+    program = agrees(settled(copy.deepcopy(model)), shape)
+    live = {0: torch.randn(2, *shape, dtype=torch.float64)}
+    for step in program.steps:
+        live[step.output] = (
+            step.op(*(live[i] for i in step.inputs))
+            if hasattr(step.op, "terms")
+            else torch.zeros(2, *step.shape, dtype=torch.float64)
+        )
+        assert live[step.output].shape[1:] == step.shape
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_networks(name):
+    agrees(*network(name))
+
+
+@pytest.mark.parametrize("norm", ["batch", "none", "fixup", "nf", "input_mean", "weight"])
+def test_resnet18_with_every_norm(norm):
+    agrees(settled(small("resnet18", norm=norm)), (2, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("model", "neuron"),
+    [
+        *[("fcn", "standard"), ("mlp1", "geometric"), ("cnn", "farkas"), ("vgg6", "geometric"), ("ucn", "standard")],
+        *[("resnet9", "zero_bias"), ("resnet18", "farkas"), ("resnet50", "standard"), ("farkasnet18", "farkas")],
+        *[("farkasnet50", "farkas"), ("resnet18", "geometric")],
+    ],
+)
+def test_models_of_the_registry(model, neuron):
+    agrees(settled(small(model, neuron)), (2, 8, 8))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "squeezenet1_1", "densenet121", "shufflenet_v2_x0_5"])
+def test_models_of_torchvision(name):
+    vision()
+    import torchvision
+
+    agrees(settled(torchvision.models.get_model(name, num_classes=5)), (3, 64, 64))
+
+
+def test_vgg11_with_a_smaller_head():
+    vision()
+    import torchvision
+
+    with torch.device("meta"):
+        model = torchvision.models.vgg11_bn(num_classes=5)
+        model.classifier = nn.Sequential(nn.Linear(512 * 49, 8), nn.ReLU(True), nn.Dropout(), nn.Linear(8, 5))
+    model = model.to_empty(device="cpu")
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    agrees(settled(model), (3, 32, 32))
+
+
+@pytest.mark.parametrize("name", ["resnet10t", "resnet18d", "repvgg_a0"])
+def test_models_of_timm(name):
+    vision()
+    import timm
+
+    agrees(settled(timm.create_model(name, num_classes=5)), (3, 64, 64))
+
+
+class Returns(nn.Module):
+    def __init__(self, answer):
+        super().__init__()
+        self.linear, self.answer = nn.Linear(4, 4), answer
+
+    def forward(self, x):
+        return self.answer(self.linear(x))
+
+
+def through_an_alias(x):
+    y = x * 1
+    view = y[:, :2]
+    view.relu_()
+    return y
+
+
+REFUSED = {
+    "GELU at '1'": nn.Sequential(nn.Linear(4, 4), nn.GELU()),
+    "Softmax at '1'": nn.Sequential(nn.Linear(4, 4), nn.Softmax(1)),
+    "Sigmoid at '0.1'": nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.Sigmoid())),
+    "SiLU": nn.SiLU(),
+    "LayerNorm": nn.LayerNorm(4),
+    "ImplicitBiasLinear at '0'": nn.Sequential(ImplicitBiasLinear(4, 4)),
+    "BatchNorm1d at '0'.*no others": nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False)),
+    "Does computes aten.gt": Does(lambda x: x if (x > 0).any() else -x),
+    "Does computes aten.select": Does(lambda x: x if x[0, 0].item() > 0 else -x),
+    "Returns returns a tuple": Returns(lambda y: (y, y)),
+    "Returns returns a dict": Returns(lambda y: {"out": y}),
+    "Returns returns a constant": Returns(lambda y: torch.ones(len(y), 2)),
+    "both depend on the input": Does(lambda x: x * x),
+    "changes a tensor in place": Does(through_an_alias),
+    "along the batch": Does(lambda x: x - x.mean(0)),
+    "along the batch ": Does(lambda x: torch.cat([x, x])),
+    "mixes the rows of the batch": Does(lambda x: x.view(-1, 2)),
+    "mixes the rows": Does(lambda x: x.view(-1, 2).relu().view(-1, 4)),
+    "over the batch too": Does(lambda x: x - x.max()),
+    "moves the batch": Does(lambda x: x.permute(1, 0)),
+    "with rounding": Does(lambda x: torch.div(x, 2, rounding_mode="floor")),
+    "which jumps": nn.Threshold(0.1, 0.0),
+    "changes the precision": Does(lambda x: x.float()),
+    "of the input with a constant": Does(lambda x: torch.cat([x, torch.ones(len(x), 1)], 1)),
+    "for each row of the batch": Does(lambda x: x + torch.arange(len(x) * 4.0).view(len(x), 4)),
+    "aten.sort": Does(lambda x: x.sort(1).values),
+    "was not understood": Does(lambda x: x + torch.rand(4)),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_not_supported_is_named(message):
+    with pytest.raises(NotPiecewiseLinear, match=message.strip()) as error:
+        lower(REFUSED[message].double(), torch.randn(1, 4, dtype=torch.float64))
+    if message not in ("was not understood",):
+        assert "Supported: Linear" in str(error.value)
+        assert error.value.operation
+
+
+def test_other_parts_that_are_not_piecewise_linear():
+    with pytest.raises(NotPiecewiseLinear, match="ImplicitBiasConv2d at '0'"):
+        lower(nn.Sequential(ImplicitBiasConv2d(2, 3, 3)), torch.randn(1, 2, 6, 6))
+    with pytest.raises(NotPiecewiseLinear, match=r"MultiheadAttention at 'self_attn'|TransformerEncoderLayer"):
+        lower(nn.TransformerEncoderLayer(8, 2, batch_first=True), torch.randn(1, 3, 8))
+    with pytest.raises(NotPiecewiseLinear, match="GroupNorm at '0'"):
+        lower(nn.Sequential(nn.GroupNorm(1, 2)), torch.randn(1, *IMAGE))
+    with pytest.raises(NotPiecewiseLinear, match=r"ConvTranspose2d.*transposed"):
+        lower(nn.ConvTranspose2d(2, 2, 3), torch.randn(1, *IMAGE))
+    with pytest.raises(NotPiecewiseLinear):
+        lower(nn.InstanceNorm2d(2), torch.randn(1, *IMAGE))
+    with pytest.raises(ValueError, match="batch dimension"):
+        lower(nn.Linear(4, 4), torch.randn(4))
+
+
+def test_the_model_is_never_changed():
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Flatten())
+    model.train()
+    model[1].eval()
+    model[0].weight.grad = torch.ones_like(model[0].weight)
+    before = copy.deepcopy(model.state_dict())
+    flags = [module.training for module in model.modules()]
+    x = torch.randn(3, *IMAGE)
+    kept = x.clone()
+    program = lower(model, x)
+    assert torch.equal(x, kept)
+    assert [module.training for module in model.modules()] == flags
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.equal(model[0].weight.grad, torch.ones_like(model[0].weight))
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert program(x.double()).shape == (3, 126)
+
+
+def test_nothing_is_left_behind_after_an_error():
+    model = nn.Sequential(nn.Linear(4, 4), nn.GELU()).train()
+    with pytest.raises(NotPiecewiseLinear):
+        lower(model, torch.randn(1, 4))
+    assert model[1].training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_a_program_does_not_follow_the_model_when_it_learns():
+    model = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.BatchNorm1d(4)).double()
+    program = lower(model, torch.randn(1, 4))
+    x = torch.randn(3, 4, dtype=torch.float64)
+    before = program(x)
+    with torch.no_grad():
+        for tensor in (*model.parameters(), model[2].running_mean):
+            tensor.add_(1)
+    assert torch.equal(program(x), before)
+
+
+def test_dropout_in_training_counts_as_evaluation():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.9)).double().train()
+    program = lower(model, torch.randn(1, 4))
+    x = torch.randn(3, 4, dtype=torch.float64)
+    torch.testing.assert_close(program(x), model[0](x).detach())
+
+
+def test_values_are_freed_when_nobody_reads_them_any_more():
+    model, shape = network("residual")
+    program = lower(model, torch.randn(1, *shape))
+    last_read = {i: step.output for step in program.steps for i in step.inputs}
+    freed = {i: step.output for step in program.steps for i in step.frees}
+    last_read.pop(program.output, None)
+    assert freed == last_read
+
+
+def test_steps_know_their_module():
+    model, shape = network("residual")
+    program = lower(model, torch.randn(1, *shape))
+    assert {"0", "1.one", "2", "4"} <= {step.path for step in program.steps}
+
+
+def test_what_nobody_reads_is_left_out():
+    program = lower(Does(lambda x: (x.relu(), x + 1)[1]), torch.randn(1, 4))
+    assert [type(step.op) for step in program.steps] == [Scale]
+
+
+def test_pools_are_tournaments():
+    program = lower(nn.MaxPool2d(2), torch.randn(1, 1, 4, 4))
+    assert sum(isinstance(step.op, Maximum) for step in program.steps) == 2
+    program = lower(nn.ReLU6(), torch.randn(1, 4))
+    assert sum(isinstance(step.op, Kink) for step in program.steps) == 2
+
+
+def test_as_batch():
+    flat, image = nn.Linear(4, 2), nn.Conv2d(1, 2, 3)
+    assert as_batch(flat, torch.zeros(4)).shape == (1, 4)
+    assert as_batch(flat, torch.zeros(1, 4)).shape == (1, 4)
+    assert as_batch(image, torch.zeros(1, 6, 6)).shape == (1, 1, 6, 6)
+    assert as_batch(image, torch.zeros(1, 1, 6, 6)).shape == (1, 1, 6, 6)

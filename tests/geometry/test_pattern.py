@@ -1,0 +1,164 @@
+"""Patterns against hooks on the modules, and the law that a pattern determines the affine map."""
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal.geometry import pattern
+from neuronal.geometry.affine import affine_map
+from neuronal.geometry.pattern import Patterns, activation_pattern, group_by_pattern
+from neuronal.geometry.trace import watching
+from tests.geometry.networks import NAMES, network
+
+
+class MaxOfTwo(nn.Module):
+    """The network in which equal ReLU signs do not mean one linear region: logits max(h1, h2) and 0.7 (h1 + h2)."""
+
+    def forward(self, x):
+        h = x.relu()
+        return torch.cat([h.amax(1, keepdim=True), 0.7 * h.sum(1, keepdim=True)], 1)
+
+
+def plain_groups(rows):
+    """Rows that are equal, found by comparing each with each."""
+    groups = []
+    for i, row in enumerate(rows):
+        for group in groups:
+            if torch.equal(rows[group[0]], row):
+                group.append(i)
+                break
+        else:
+            groups.append([i])
+    return groups
+
+
+def test_signs_are_those_of_the_relus():
+    model, shape = network("mlp")
+    x = torch.randn(7, *shape, dtype=torch.float64)
+    seen = []
+    with watching(model, (nn.ReLU,), lambda name, output: seen.append(output > 0)):
+        model(x)
+    found = activation_pattern(model, x)
+    assert [bend.path for bend in found.bends] == ["1", "3"]
+    assert [bend.kind for bend in found.bends] == ["sign", "sign"]
+    assert all(torch.equal(a, b) for a, b in zip(found.unpacked(), seen, strict=True))
+    assert found.bits.dtype == torch.uint8
+    assert found.bits.shape == (7, 2)
+
+
+def test_pool_winners_are_those_of_the_pool():
+    pool = nn.MaxPool1d(2)
+    x = torch.randn(9, 1, 6)
+    found = activation_pattern(pool, x)
+    assert [bend.kind for bend in found.bends] == ["winner"]
+    assert torch.equal(found.unpacked()[0].view(9, 1, 3), x[..., ::2] > x[..., 1::2])
+
+
+def test_at_exactly_zero_a_unit_is_off_and_the_second_of_two_equals_wins():
+    model = nn.Sequential(nn.ReLU(), nn.MaxPool1d(2))
+    signs, winners = activation_pattern(model, torch.tensor([[[0.0, -0.0, 1.0, 1.0]]])).unpacked()
+    assert signs.flatten().tolist() == [False, False, True, True]
+    assert winners.flatten().tolist() == [False, False]
+
+
+def test_leaky_units_and_absolute_values_have_signs_too():
+    for layer in (nn.LeakyReLU(), nn.PReLU(), nn.Hardtanh()):
+        x = torch.randn(5, 3)
+        found = activation_pattern(layer, x)
+        assert torch.equal(found.unpacked()[0], x > (-1 if isinstance(layer, nn.Hardtanh) else 0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_patterns_equal_affine_maps(name):
+    model, shape = network(name)
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(30, *shape, generator=generator, dtype=torch.float64)
+    x = torch.cat([x, x + 1e-7 * torch.randn(x.shape, generator=generator, dtype=torch.float64)])
+    groups = group_by_pattern(model, x)
+    maps = affine_map(model, x)
+    assert sum(len(group) > 1 for group in groups) > 10
+    for group in groups:
+        # A matrix product may round each row of a batch in its own way.
+        assert (maps.weight[group] - maps.weight[group[0]]).abs().max() < 1e-14
+        assert (maps.bias[group] - maps.bias[group[0]]).abs().max() < 1e-14
+
+
+def same_relu_signs(x):
+    return bool(((x[0] > 0) == (x[1] > 0)).all())
+
+
+def test_relu_signs_alone_do_not_determine_the_map_where_pools_are():
+    model, x = MaxOfTwo(), torch.tensor([[1, 0.01], [0.01, 1]], dtype=torch.float64)
+    assert same_relu_signs(x)
+    assert model(x).argmax(1).tolist() == [0, 0]
+    assert model(x.mean(0, keepdim=True)).argmax(1).tolist() == [1]
+    assert [len(group) for group in group_by_pattern(model, x)] == [1, 1]
+
+
+def test_a_pattern_without_pool_winners_is_found_out(monkeypatch):
+    """The mistake this guards against: with winners left out, the two inputs above would share a pattern."""
+    monkeypatch.setattr(pattern, "Maximum", type("Nothing", (), {}))
+    x = torch.tensor([[1, 0.01], [0.01, 1]], dtype=torch.float64)
+    assert [len(group) for group in group_by_pattern(MaxOfTwo(), x)] == [2]
+
+
+@pytest.mark.parametrize("name", ["mlp", "pools", "leaky"])
+def test_groups_are_those_of_comparing_each_with_each(name):
+    model, shape = network(name)
+    x = 0.1 * torch.randn(200, *shape, dtype=torch.float64)
+    x[150:] = x[:50]
+    rows = torch.cat([part.flatten(1) for part in activation_pattern(model, x).unpacked()], 1)
+    groups = group_by_pattern(model, x)
+    assert [group.tolist() for group in groups] == plain_groups(rows)
+
+
+def test_equal_hashes_of_different_patterns_do_no_harm(monkeypatch):
+    model, shape = network("mlp")
+    x = torch.randn(40, *shape, dtype=torch.float64)
+    want = [group.tolist() for group in group_by_pattern(model, x)]
+    assert len(want) > 1
+    monkeypatch.setattr(pattern, "_hashes", lambda bits: pattern.np.zeros(len(bits), pattern.np.int64))
+    assert [group.tolist() for group in group_by_pattern(model, x)] == want
+
+
+def test_hashes_tell_patterns_apart():
+    bits = torch.zeros(8 * 24 + 1, 24, dtype=torch.uint8)
+    for i in range(8 * 24):
+        bits[i, i // 8] = 1 << i % 8
+    pairs = bits[None, :] ^ bits[:, None]  # every one or two bits
+    rows = torch.unique(pairs.flatten(0, 1), dim=0)
+    hashes = pattern._hashes(rows.numpy())
+    assert len(set(hashes.tolist())) == len(rows)
+
+
+def test_a_loader_gives_what_a_tensor_gives():
+    model, shape = network("cnn")
+    x = torch.randn(50, *shape, dtype=torch.float64)
+    x[40:] = x[:10]
+    want = [group.tolist() for group in group_by_pattern(model, x)]
+    assert [len(group) for group in want[:10]] == [2] * 10
+    labels = torch.zeros(50)
+    loader = list(zip(x.split(7), labels.split(7), strict=True))
+    assert [group.tolist() for group in group_by_pattern(model, loader)] == want
+    assert [group.tolist() for group in group_by_pattern(model, iter(x.split(7)))] == want
+    assert group_by_pattern(model, []) == []
+    with pytest.raises(TypeError, match="str"):
+        group_by_pattern(model, ["image.png"])
+
+
+def test_batches_do_not_change_a_pattern(monkeypatch):
+    model, shape = network("residual")
+    x = torch.randn(20, *shape, dtype=torch.float64)
+    want = activation_pattern(model, x)
+    monkeypatch.setattr(pattern, "BATCH", 1)
+    found = activation_pattern(model, x)
+    assert torch.equal(want.bits, found.bits)
+    assert torch.equal(want.hashes, found.hashes)
+
+
+def test_a_network_that_never_bends_has_one_pattern():
+    found = activation_pattern(nn.Linear(3, 2), torch.randn(4, 3))
+    assert isinstance(found, Patterns)
+    assert len(found) == 4
+    assert found.bits.shape == (4, 0)
+    assert [group.tolist() for group in found.groups()] == [[0, 1, 2, 3]]
