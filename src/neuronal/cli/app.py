@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from neuronal.cli import bench, data
+from neuronal.cli import bench, certify, data
 from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
 from neuronal.cli.errors import Terminated
@@ -39,6 +39,7 @@ app.command()(report)
 app.command()(convert)
 app.command()(neurons)
 app.command()(models)
+app.add_typer(certify.app)
 app.add_typer(bench.app)
 app.add_typer(data.app)
 

@@ -54,6 +54,17 @@ def bench_implicit(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_j
     _show_bench(out / "implicit.json", found, implicit_table(rows, power), as_json)
 
 
+@app.command("certify")
+def bench_certify(out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
+    """Time certificates and exact segments on networks trained for it, and patterns against plain inference."""
+    from neuronal.bench import certify
+    from neuronal.report.bench import certify_table
+
+    with _benching(2, out):
+        rows = list(certify.measure())
+    _show_bench(out / "certify.json", {"table": [row.to_json() for row in rows]}, certify_table(rows), as_json)
+
+
 @app.command("train")
 def bench_train(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
     """Time the training loop against a bare loop that does the same steps."""

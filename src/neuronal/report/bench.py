@@ -8,6 +8,7 @@ from statistics import mean
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from neuronal.bench import certify
 from neuronal.bench.implicit import Measured
 from neuronal.bench.layers import Timed
 from neuronal.bench.train import Overhead
@@ -36,6 +37,26 @@ def layer_table(rows: Sequence[Timed], growth: Mapping[str, float]) -> Table:
     powers = ", ".join(f"{name} {power:.2f}" for name, power in growth.items())
     drawn.caption = f"time grows like width to the power of (between the two widest): {powers}"
     drawn.caption_justify = "left"
+    return drawn
+
+
+def certify_table(rows: Sequence[certify.Timed]) -> Table:
+    """What each kind of work costs, beside its limit and the verdicts that came out."""
+    drawn = Table(title="certificates, two threads", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    drawn.add_column("work", no_wrap=True)
+    for head in ("cost", "limit", "", "of", "certified", "refuted", "unknown"):
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        counts = [f"{n:,}" for n in (row.certified, row.refuted, row.unknown)]
+        cost = f"{row.cost:.2f}"
+        drawn.add_row(
+            row.name,
+            f"[red]{cost}[/]" if row.cost > row.limit else cost,
+            f"{row.limit:g}",
+            row.unit,
+            f"{row.count:,}",
+            *(counts if any((row.certified, row.refuted, row.unknown)) else ["", "", ""]),
+        )
     return drawn
 
 

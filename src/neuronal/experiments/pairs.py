@@ -1,0 +1,235 @@
+"""What can be proved between images: pairs of one activation pattern, pairs with a certificate, and where classes meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import sqrt
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.certify.branch import Budget
+from neuronal.certify.segment import certify_segments
+from neuronal.data.catalogue import load
+from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.run import trained
+from neuronal.geometry.pattern import group_by_pattern
+from neuronal.geometry.segment import segment_pieces
+from neuronal.geometry.trace import outputs
+
+Z = 1.959964
+"""Of a 95% interval."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many."""
+
+    count: int
+    total: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval of the share, which is sensible at 0 and at 1 too."""
+        if not self.total:
+            return 0.0, 1.0
+        p, n = self.count / self.total, self.total
+        middle, half = p + Z * Z / (2 * n), Z * sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
+        low, high = (middle - half) / (1 + Z * Z / n), (middle + half) / (1 + Z * Z / n)
+        return max(0.0, low), min(1.0, high)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "interval": list(self.interval)}
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Between images of different classes that lie close together: where the network changes its mind.
+
+    Attributes:
+        pairs: How many pairs were looked at, all their breakpoints found exactly.
+        direct: Of these, those with one change, from the one class to the other.
+        through_others: Those where a third class is predicted on the way.
+        median_first: Median place of the first change, 0 being the image that was drawn.
+        median_pieces: Median number of linear pieces between the two.
+    """
+
+    pairs: int
+    direct: Share
+    through_others: Share
+    median_first: float
+    median_pieces: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "direct": self.direct.to_json(), "through_others": self.through_others.to_json()}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One trained network and what holds between pairs of test images.
+
+    Attributes:
+        accuracy: On the whole test set.
+        same_pattern: Pairs with one and the same activation pattern, of all pairs with the same predicted class.
+        certified: Pairs whose whole segment is proved to have one class, of random pairs of one class, both right.
+        refuted: Of these, pairs with a point of another class between them, found and confirmed by the model.
+        unknown: Of these, pairs neither proved nor refuted.
+        seconds: Time of the certificates, per pair.
+        crossing: The hard pairs.
+    """
+
+    network: str
+    neuron: str
+    seed: int
+    accuracy: float
+    same_pattern: Share
+    certified: Share
+    refuted: int
+    unknown: int
+    seconds: float
+    crossing: Crossing
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "same_pattern": self.same_pattern.to_json(),
+            "certified": self.certified.to_json(),
+            "crossing": self.crossing.to_json(),
+        }
+
+
+def study(
+    recipes: Sequence[Recipe],
+    neurons: Sequence[str],
+    *,
+    pairs: int,
+    crossings: int,
+    budget: Budget | None = None,
+    on_network: Callable[[str, str, int], None] | None = None,
+) -> Iterator[Pairs]:
+    """Trains every network with every neuron and seed, one after the other, and examines each.
+
+    Args:
+        recipes: The networks and how they are trained.
+        neurons: Their neurons.
+        pairs: Random pairs of one class to certify, for each network.
+        crossings: Pairs of neighbours of different classes.
+        budget: For each certificate.
+        on_network: Told of every network before it is trained.
+    """
+    for recipe in recipes:
+        for neuron in neurons:
+            for seed in recipe.seeds:
+                if on_network:
+                    on_network(recipe.name, neuron, seed)
+                record, model = trained(replace(recipe, family=neuron), seed)
+                if record.failure:
+                    raise ValueError(f"{recipe.name} with {neuron} units did not train: {record.failure.reason}.")
+                yield examine(model, recipe, neuron, seed, pairs=pairs, crossings=crossings, budget=budget)
+
+
+def examine(
+    model: nn.Module,
+    recipe: Recipe,
+    neuron: str,
+    seed: int,
+    *,
+    pairs: int,
+    crossings: int,
+    budget: Budget | None = None,
+) -> Pairs:
+    """All that is counted of one trained network, on the test images of its recipe's data."""
+    test = load(recipe.data).scaled(recipe.scaling).test
+    x, y = test.x, test.y
+    predicted = outputs(model, x).argmax(1).cpu()
+    right = predicted == y
+    generator = torch.Generator().manual_seed(seed)
+    a, b = same_class_pairs(y, right, pairs, generator)
+    started = perf_counter()
+    verdicts = [c.verdict for c in certify_segments(model, x[a], x[b], budget=budget)]
+    seconds = (perf_counter() - started) / max(1, len(verdicts))
+    near = neighbours_of_another_class(x, y, right, crossings, generator)
+    return Pairs(
+        network=recipe.name,
+        neuron=neuron,
+        seed=seed,
+        accuracy=right.double().mean().item(),
+        same_pattern=same_pattern(model, x, predicted),
+        certified=Share(verdicts.count("certified"), len(verdicts)),
+        refuted=verdicts.count("refuted"),
+        unknown=verdicts.count("unknown"),
+        seconds=seconds,
+        crossing=crossing(model, x, y, *near),
+    )
+
+
+def same_class_pairs(y: Tensor, right: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Places of random pairs of different images of one class, both classified right, no pair twice."""
+    places = right.nonzero().flatten()
+    groups = [places[y[places] == label] for label in y[places].unique()]
+    groups = [group for group in groups if len(group) > 1]
+    every = sum(len(group) * (len(group) - 1) // 2 for group in groups)
+    if count >= every:
+        both = torch.cat([torch.combinations(group) for group in groups]) if groups else places.new_empty(0, 2)
+        return both[:, 0], both[:, 1]
+    seen: dict[tuple[int, int], None] = {}
+    # Every pair of one class is as likely as any other, so a class is drawn by its number of pairs.
+    sizes = torch.tensor([len(group) * (len(group) - 1.0) for group in groups])
+    while len(seen) < count:
+        chosen = torch.multinomial(sizes, count, replacement=True, generator=generator)
+        for number in chosen.tolist():
+            group = groups[number]
+            i, j = torch.randint(len(group), (2,), generator=generator).tolist()
+            if i != j and len(seen) < count:
+                seen[int(group[min(i, j)]), int(group[max(i, j)])] = None
+    both = torch.tensor(list(seen))
+    return both[:, 0], both[:, 1]
+
+
+def same_pattern(model: nn.Module, x: Tensor, predicted: Tensor) -> Share:
+    """Pairs of rows with one pattern and one predicted class, of all pairs with one predicted class."""
+
+    def pairs_in(counts: Tensor) -> int:
+        return int((counts * (counts - 1) // 2).sum())
+
+    found = sum(pairs_in(predicted[torch.as_tensor(group)].bincount()) for group in group_by_pattern(model, x))
+    return Share(found, pairs_in(predicted.bincount()))
+
+
+def neighbours_of_another_class(
+    x: Tensor, y: Tensor, right: Tensor, count: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Random rows classified right, and for each the nearest other such row of another class."""
+    places = right.nonzero().flatten()
+    chosen = places[torch.randperm(len(places), generator=generator)[:count]]
+    flat = x[places].flatten(1)
+    distances = torch.cdist(x[chosen].flatten(1), flat)
+    distances[y[chosen].unsqueeze(1) == y[places]] = torch.inf
+    possible = distances.isfinite().any(1)
+    return chosen[possible], places[distances.argmin(1)][possible]
+
+
+def crossing(model: nn.Module, x: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Crossing:
+    """Follows the network exactly from each row to its partner."""
+    direct = others = 0
+    firsts, counts = [], []
+    for i, j in zip(a.tolist(), b.tolist(), strict=True):
+        line = segment_pieces(model, x[i], x[j])
+        changes = line.switches()
+        ends = {int(y[i]), int(y[j])}
+        direct += len(changes) == 1
+        others += any(change.after not in ends for change in changes)
+        firsts.append(changes[0].t if changes else 1.0)
+        counts.append(line.count)
+    total = len(firsts)
+    return Crossing(
+        total,
+        Share(direct, total),
+        Share(others, total),
+        median(firsts) if firsts else float("nan"),
+        median(counts) if counts else float("nan"),
+    )
