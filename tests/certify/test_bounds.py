@@ -10,7 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from neuronal.certify import bounds as module
+from neuronal.certify import segment as segments
 from neuronal.certify.bounds import Band, Bounds, is_plain_float32, plain_arithmetic
+from neuronal.certify.branch import Budget
 from neuronal.certify.segment import certify_segment, certify_segments
 from neuronal.certify.simplex import certify_hull
 from neuronal.geometry import segment as exact_segment
@@ -187,7 +189,6 @@ def test_an_input_radius_without_cancellation_is_caught(monkeypatch):
 
 def test_a_dropped_breakpoint_proves_nothing_false(monkeypatch):
     """Breakpoints are proposals: without some of them pieces are open, never wrong."""
-    from neuronal.certify import segment as segments
 
     def without_every_other(*args, **kwargs):
         lines = exact_segment.pieces(*args, **kwargs)
@@ -195,5 +196,5 @@ def test_a_dropped_breakpoint_proves_nothing_false(monkeypatch):
         return [exact_segment.Pieces(p.t[k], p.outputs[k]) for p, k in zip(lines, keep, strict=True)]
 
     monkeypatch.setattr(segments, "pieces", without_every_other)
-    monkeypatch.setattr(segments.Budget, "__init__", lambda self: vars(self).update(bounds=1, memory=2**28, exact=True))
+    monkeypatch.setattr(segments, "Budget", lambda: Budget(bounds=1))
     assert false_certificates(names=("relu",)) == 0

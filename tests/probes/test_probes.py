@@ -8,11 +8,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from neuronal.data.dataset import Split
-from neuronal.data.scaling import Scaling
 from neuronal.experiments.run import PROBES
 from neuronal.nn.families import FAMILIES
+from neuronal.probes.boundary_distance import boundary_distance
 from neuronal.probes.contrast import MULTIPLIERS, contrast
+from neuronal.probes.curvature import curvature
 from neuronal.probes.dead_units import dead_units
+from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
 
@@ -51,12 +53,6 @@ def test_zero_image_of_a_certain_network_has_no_entropy():
     assert result["entropy"] == 0
 
 
-def test_score_of_numbers_by_hand():
-    split = Split(torch.tensor([[1.0], [2.0]]), torch.tensor([10.0, 16.0]), answer_scaling=Scaling((10.0,), (2.0,)))
-    # Predicted 1 and 2, where 0 and 3 are right: squares 1 and 1, of units of 2.
-    assert score(linear([[1.0]], [0.0]), split) == pytest.approx({"loss": 1.0, "rmse": 2.0})
-
-
 def test_dead_units_planted_in_vectors_and_maps():
     conv = nn.Conv2d(1, 3, 1)
     conv.weight.data, conv.bias.data = (
@@ -78,6 +74,100 @@ def test_dead_units_planted_in_vectors_and_maps():
 
 def test_a_network_without_relu_modules_has_no_units_to_count():
     assert dead_units(nn.Linear(2, 2), Split(torch.rand(3, 2), torch.zeros(3)))["units"] == 0
+
+
+class Functional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return F.relu(self.second(self.first(x).relu_()))
+
+
+def test_dead_units_behind_relus_called_as_functions():
+    model = Functional()
+    model.first.bias.data = torch.tensor([5.0, -50.0, 5.0])
+    result = dead_units(model, Split(torch.rand(9, 2), torch.zeros(9)))
+    assert [layer["name"] for layer in result["layers"]] == ["", ":2"]
+    assert result["layers"][0] == {"name": "", "units": 3, "dead": 1}
+
+
+def test_dead_units_of_tokens_and_of_sequences():
+    tokens = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
+    tokens[0].bias.data = torch.tensor([9.0, -9.0, 9.0, 9.0, -9.0, 9.0])
+    split = Split(torch.rand(7, 3, 4), torch.zeros(7))
+    assert dead_units(tokens, split)["layers"] == [{"name": "1", "units": 6, "dead": 2}]
+    sequence = nn.Sequential(nn.Conv1d(3, 5, 1), nn.ReLU())
+    sequence[0].bias.data = torch.tensor([9.0, -9.0, 9.0, 9.0, 9.0])
+    assert dead_units(sequence, split)["layers"] == [{"name": "1", "units": 5, "dead": 1}]
+
+
+@pytest.mark.parametrize("neuron", FAMILIES)
+def test_jacobian_norms_against_torchs_jacobian(neuron):
+    layers = FAMILIES[neuron]
+    model = nn.Sequential(layers.Linear(5, 8), nn.ReLU(), layers.Linear(8, 3)).double()
+    x = torch.rand(7, 5).double()
+    result = jacobian(model, Split(x, torch.zeros(7)), rows=6, batch_size=4)
+    each = [torch.autograd.functional.jacobian(lambda v: model(v.unsqueeze(0))[0], row) for row in x[:6]]
+    assert result["frobenius"] == pytest.approx(sum(j.norm().item() for j in each) / 6)
+    tops = [torch.linalg.svdvals(j)[0].item() for j in each]
+    assert result["spectral"] == pytest.approx(sum(tops) / 6)
+    assert result["largest"] == pytest.approx(max(tops))
+    assert result["rows"] == 6
+
+
+def test_curvature_is_the_trace_of_the_squared_hessian():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+    x, y = torch.randn(4, 5), torch.tensor([0, 1, 2, 0])
+    result = curvature(model, Split(x, y), draws=2000)
+    exact = []
+    precise = nn.Sequential(*model).double()
+    for row, label in zip(x.double(), y, strict=True):
+        h = torch.autograd.functional.hessian(lambda v, t=label: F.cross_entropy(precise(v.unsqueeze(0))[0], t), row)
+        exact.append((h @ h).trace().item())
+    # 2,000 draws of random signs leave a few percent.
+    assert result["mean"] == pytest.approx(sum(exact) / 4, rel=0.1)
+    assert (result["rows"], result["draws"]) == (4, 2000)
+
+
+def test_curvature_of_random_signs_is_exact_for_a_diagonal():
+    """With one number per image v^2 = 1 always, so every draw gives the second derivative squared."""
+    model = linear([[1.0], [-1.0]], [0.0, 0.0])
+    x = torch.tensor([[0.3], [-0.7]])
+    result = curvature(model, Split(x, torch.tensor([0, 1])), draws=1)
+    p = torch.sigmoid(2 * x.double())
+    want = (4 * p * (1 - p)).square().mean().item()
+    assert result["mean"] == pytest.approx(want, rel=5e-3)  # a step of 1e-3 is not zero
+
+
+def test_curvature_is_not_the_tolerance_of_an_implicit_layer():
+    layer = FAMILIES["implicit_bias"].Linear(5, 8, coupling=-0.5)
+    layer.tolerance = 1e-2
+    model = nn.Sequential(layer, nn.Tanh(), nn.Linear(8, 3))
+    split = Split(torch.rand(6, 5), torch.tensor([0, 1, 2, 0, 1, 2]))
+    rough = curvature(model, split)["mean"]
+    assert layer.tolerance == 1e-2
+    layer.tolerance = 1e-8
+    assert rough == pytest.approx(curvature(model, split)["mean"], rel=1e-9)
+
+
+def test_distances_by_hand():
+    """One unit that switches at x1 = 1, classes that meet at x1 = 3 beyond."""
+    first = linear([[1.0, 0.0]], [-1.0])
+    model = nn.Sequential(first, nn.ReLU(), linear([[1.0], [0.0]], [0.0, 2.0]))
+    result = boundary_distance(model, Split(torch.tensor([[2.5, 7.0]]), torch.tensor([0])))
+    assert result == {"unit": 1.5, "other": pytest.approx(0.5), "binding": 0.0, "rows": 1}
+    result = boundary_distance(model, Split(torch.tensor([[1.25, 7.0]]), torch.tensor([0])))
+    assert result == {"unit": 0.25, "other": pytest.approx(1.75), "binding": 1.0, "rows": 1}
+
+
+def test_distances_need_a_piecewise_linear_network():
+    model = nn.Sequential(nn.Linear(2, 2), nn.GELU())
+    result = boundary_distance(model, Split(torch.rand(3, 2), torch.zeros(3)))
+    assert result["unit"] is None
+    assert "gelu" in result["why"]
 
 
 def test_score_is_torchs():

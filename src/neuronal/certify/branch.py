@@ -20,7 +20,10 @@ CACHE = 2**21  # bytes of the largest tensor on the way of one chunk; measured, 
 QUICK_CUTS = 12  # float32 stops after this many cuts; there its rounding is what keeps bounds from closing
 SLOW_CUTS = 30  # float64 stops after this many more; with the parts to start with, coordinates stay exact
 MOST_AT_START = 64
-HOPELESS = 128  # parts looked at without one that could be proved: cutting on will not help
+HOPELESS = 64  # parts looked at without one that could be proved: cutting on will not help
+
+
+NEAR_TIE = "Scores are so close that the model's own answer depends on how many inputs it is given at once."
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,13 @@ class Budget:
         bounds: Parts whose bounds are computed, for each input set.
         memory: Bytes for intermediate values, of many questions together.
         exact: Whether exact breakpoints may be computed where bounds do not decide (segments only).
+        pieces: How many pieces between breakpoints may be proved one by one.
     """
 
     bounds: int = 2048
     memory: int = 2**28
     exact: bool = True
+    pieces: int = 20_000
 
 
 @dataclass(eq=False)

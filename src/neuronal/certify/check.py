@@ -8,10 +8,15 @@ from torch import nn
 
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.check_activity import check_activity
+from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment
 from neuronal.certify.check_scaling import check_scaling
 from neuronal.names import find
 
 CHECKERS: dict[str, Callable[[Certificate, nn.Module], bool]] = {
+    "segment": check_segment,
+    "hull": check_hull,
+    "cone": check_cone,
+    "ball": check_ball,
     "scaling": check_scaling,
     "activity": check_activity,
 }

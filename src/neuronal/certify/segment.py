@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.certify.bounds import plain_arithmetic
-from neuronal.certify.branch import Budget, Prover, Search, classes_of, combine, search
+from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
 from neuronal.certify.certificate import Certificate, Promise
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.geometry.lowering import NotPiecewiseLinear
@@ -122,12 +122,16 @@ class _Segments:
         witness = self._inputs(i, found.witness.unsqueeze(0))
         other = int(classes_of(self.model, witness, self.prover)[0])
         evidence = self._evidence(i, found, other=other, t=found.witness[1].item())
+        if other == evidence.label:
+            return self._answer("unknown", NEAR_TIE, None, self._evidence(i, found))
         reason = f"The model predicts class {evidence.label} at the start and class {other} at t = {evidence.t:.9g}."
         return self._answer("refuted", reason, witness[0], evidence)
 
+    def _rows(self, i: int, weights: Tensor) -> Tensor:
+        return torch.full((len(weights),), i, device=self.points.device)
+
     def _inputs(self, i: int, weights: Tensor) -> Tensor:
-        rows = torch.full((len(weights),), i, device=self.points.device)
-        return combine(self.points, rows, weights).to(self.prover.dtype)
+        return combine(self.points, self._rows(i, weights), weights).to(self.prover.dtype)
 
     def _evidence(self, i: int, found: Search, *, other: int | None = None, t: float | None = None) -> SegmentEvidence:
         ends = torch.stack(found.proved)[:, :, 1] if found.proved else torch.empty(0, 2, dtype=torch.float64)
@@ -146,7 +150,7 @@ class _Segments:
         y = int(self.labels[i])
         lowest = float("inf")
         for part in open_parts:
-            x = self._inputs(i, part)
+            x = combine(self.points, self._rows(i, part), part)
             line = pieces(self.prover.program, x[:1], x[1:], memory=self.budget.memory)[0]
             t = _on_grid(part[0, 1] + line.t * (part[1, 1] - part[0, 1]), part)
             margin = line.outputs[:, y] - _without(line.outputs, y).amax(1)
@@ -154,6 +158,9 @@ class _Segments:
             found.witness = self._seen(i, t, margin)
             if found.witness is not None:
                 return ""
+            if found.bounds + len(t) > self.budget.pieces:
+                found.open.append(part)
+                return f"There are more pieces than the {self.budget.pieces} that may be proved one by one."
             self._prove_pieces(i, t.unique(), found)
         return (
             f"Exact breakpoints leave a margin of {lowest:.3g} between the classes, "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.branch import Budget, Prover, Search, classes_of, combine, search
+from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
 from neuronal.certify.certificate import Certificate, Promise, Verdict
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.certify.scaling import certify_scaling
@@ -99,6 +99,8 @@ def _hull(model: nn.Module, prover: Prover, points: Tensor, label: int, found: S
         rows = torch.zeros(1, dtype=torch.long, device=points.device)
         witness = combine(points.unsqueeze(0), rows, found.witness.unsqueeze(0)).to(prover.dtype)
         other = int(classes_of(model, witness, prover)[0])
+        if other == label:
+            return answer("unknown", NEAR_TIE)
         evidence = HullEvidence(points, label, parts, other, found.witness.cpu(), found.bounds)
         reason = f"The model predicts class {label} at the first input and class {other} at the witness."
         return answer("refuted", reason, witness[0])

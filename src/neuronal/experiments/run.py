@@ -22,8 +22,11 @@ from neuronal.experiments.recipe import PROTOCOLS, Recipe
 from neuronal.experiments.record import Failure, Record
 from neuronal.models.registry import create_model
 from neuronal.names import find
+from neuronal.probes.boundary_distance import boundary_distance
 from neuronal.probes.contrast import contrast
+from neuronal.probes.curvature import curvature
 from neuronal.probes.dead_units import dead_units
+from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
 from neuronal.train.checkpoint import Checkpoints
@@ -36,11 +39,14 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
     "contrast": contrast,
     "zero_image": zero_image,
     "dead_units": dead_units,
+    "jacobian": jacobian,
+    "curvature": curvature,
+    "boundary_distance": boundary_distance,
 }
 
 TABLE_MODELS = ("fcn", "mlp1")
 """Networks that take rows of a table as well as images."""
-CLASS_PROBES = ("contrast", "zero_image")
+CLASS_PROBES = ("contrast", "zero_image", "curvature", "boundary_distance")
 """What is measured of classes only."""
 
 

@@ -7,27 +7,29 @@ from typing import Any
 from torch import Tensor, nn
 
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import outputs, watching
+from neuronal.geometry.trace import outputs, watching_relus
 
 
 def dead_units(model: nn.Module, split: Split) -> dict[str, Any]:
-    """Counts, after each ``nn.ReLU`` module, the units whose output is positive for no image of ``split``.
+    """Counts, after each ReLU, module or function, the units whose output is positive for no image of ``split``.
 
-    A unit is an index of dimension 1: a feature of a vector, or a channel of a map, which is dead when it is off at
-    every position.
-    ReLUs called as functions are not modules and are not seen.
+    A unit is a feature of a vector, or a channel of a map, which is dead when it is off at every position. Of rows of
+    vectors (tokens) the features are the last dimension, unless the network has convolutions over them.
 
     Returns:
-        ``units`` and ``dead`` in all, and ``layers``: a list of ``name``, ``units``, ``dead`` in forward order.
+        ``units`` and ``dead`` in all, and ``layers``: a list of ``name``, ``units``, ``dead`` in forward order; ``name`` is
+        the path of the module the ReLU is in.
     """
     ever_on: dict[str, Tensor] = {}
+    over_rows = any(len(getattr(module, "kernel_size", ())) == 1 for module in _with_kernels(model))
 
     def look(name: str, output: Tensor) -> None:
-        everywhere = [dim for dim in range(output.dim()) if dim != 1]
+        units = 2 if output.dim() == 3 and not over_rows else 1
+        everywhere = [dim for dim in range(output.dim()) if dim != units]
         on = (output > 0).any(dim=everywhere) if everywhere else output > 0
         ever_on[name] = ever_on[name] | on if name in ever_on else on
 
-    with watching(model, (nn.ReLU,), look):
+    with watching_relus(model, look):
         outputs(model, split.x)
     layers = [{"name": name, "units": on.numel(), "dead": int((~on).sum())} for name, on in ever_on.items()]
     return {
@@ -35,3 +37,8 @@ def dead_units(model: nn.Module, split: Split) -> dict[str, Any]:
         "dead": sum(layer["dead"] for layer in layers),
         "layers": layers,
     }
+
+
+def _with_kernels(model: nn.Module) -> list[nn.Module]:
+    """Convolutions and pools that keep the sizes of their windows as a tuple."""
+    return [module for module in model.modules() if isinstance(getattr(module, "kernel_size", None), tuple)]

@@ -1,0 +1,46 @@
+"""How strongly the logits react to small changes of the images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.data.dataset import Split
+from neuronal.geometry.trace import evaluating
+
+ROWS = 256
+
+
+def jacobian(model: nn.Module, split: Split, *, rows: int = ROWS, batch_size: int = 64) -> dict[str, Any]:
+    """Norms of the Jacobian of the logits with respect to the image, at the first ``rows`` images.
+
+    One backward pass per class for a whole batch.
+
+    Returns:
+        ``frobenius`` and ``spectral``, means over the images; ``largest``, the largest spectral norm; ``rows``, how many.
+    """
+    device = next(model.parameters()).device
+    frobenius, spectral = [], []
+    with evaluating(model), torch.enable_grad():
+        for x in split.x[:rows].split(batch_size):
+            j = _jacobians(model, x.to(device)).double()
+            frobenius.append(j.flatten(1).norm(dim=1))
+            spectral.append(torch.linalg.matrix_norm(j, 2))
+    every, top = torch.cat(frobenius), torch.cat(spectral)
+    return {
+        "frobenius": every.mean().item(),
+        "spectral": top.mean().item(),
+        "largest": top.max().item(),
+        "rows": len(every),
+    }
+
+
+def _jacobians(model: nn.Module, x: Tensor) -> Tensor:
+    """``(images, classes, pixels)``."""
+    x = x.detach().clone().requires_grad_()
+    y = model(x).flatten(1)
+    # Images do not see each other in evaluation, so the gradient of a sum holds the gradients of all.
+    rows = [torch.autograd.grad(y[:, i].sum(), x, retain_graph=i + 1 < y.shape[1])[0] for i in range(y.shape[1])]
+    return torch.stack(rows, 1).flatten(2)

@@ -1,0 +1,259 @@
+"""Lipschitz bounds against explicit operators, Jacobians and pairs of inputs."""
+
+from fractions import Fraction
+from math import sqrt
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from neuronal.certify.lipschitz import certify_lipschitz_ball, lipschitz_bound
+from neuronal.certify.lipschitz_rules import NotLipschitz
+from neuronal.certify.norms import convolution_norm, matrix_norm
+from neuronal.nn.families import FAMILIES
+from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
+from tests.certify.test_scaling import stirred
+from tests.models.networks import small
+
+
+def operator(function, shape):
+    """The matrix of a linear map, column by column."""
+    eye = torch.eye(torch.Size(shape).numel(), dtype=torch.float64).view(-1, *shape)
+    return function(eye).flatten(1).T
+
+
+def jacobian_norm(model, x):
+    j = torch.autograd.functional.jacobian(lambda v: model(v.unsqueeze(0)).flatten(), x)
+    return torch.linalg.matrix_norm(j.flatten(1), 2).item()
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "padding", "dilation", "groups"),
+    [
+        ((2, 3), (3, 3), 1, 1, 1, 1),
+        ((2, 3), (3, 3), 1, 0, 1, 1),
+        ((1, 5), (2, 2), 2, 0, 1, 1),
+        ((4, 6), (3, 3), 2, 1, 1, 2),
+        ((2, 2), (5, 3), 1, 2, 1, 1),
+        ((2, 3), (3, 3), 1, 2, 2, 1),
+        ((3, 4), (1, 1), 1, 0, 1, 1),
+    ],
+)
+def test_norms_of_convolutions(channels, kernel, stride, padding, dilation, groups):
+    for seed in range(5):
+        torch.manual_seed(seed)
+        conv = nn.Conv2d(*channels, kernel, stride, padding, dilation, groups, bias=False).double()
+        if seed == 4:
+            conv.weight.data.abs_()
+        exact = torch.linalg.matrix_norm(operator(conv, (channels[0], 9, 9)), 2).item()
+        bound = convolution_norm(conv.weight, (stride, stride), groups)
+        assert exact <= bound
+        if stride == 1 and padding and dilation == 1:
+            # The grid of frequencies loses 1.3 percent a dimension, the border of a small image some more.
+            assert bound < 1.25 * exact
+
+
+def test_the_grid_of_frequencies_misses_nothing():
+    """One tap pattern whose largest frequency lies between the points of the grid."""
+    for seed in range(20):
+        weight = torch.randn(1, 1, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        fine = torch.fft.fft(weight[0, 0], n=100_000).abs().max().item()
+        bound = convolution_norm(weight, (1,))
+        assert fine <= bound < 1.02 * fine
+
+
+def test_norms_of_matrices():
+    weight = torch.randn(7, 5, dtype=torch.float64)
+    top = torch.linalg.eigvalsh(weight.T @ weight).max().sqrt().item()
+    assert top <= matrix_norm(weight) < 1.001 * top
+    one = torch.ones(2, 2)
+    assert 2 <= matrix_norm(one) < 2.001
+
+
+CASES = [(m, n, "none") for m in ("fcn", "cnn", "ucn", "resnet9") for n in FAMILIES]
+CASES += [("cnn", "standard", "batch"), ("vgg6", "standard", "weight"), ("resnet18", "zero_bias", "nf")]
+
+
+@pytest.mark.parametrize(("name", "neuron", "norm"), CASES)
+def test_no_pair_of_inputs_and_no_jacobian_exceeds_the_bound(name, neuron, norm):
+    model = stirred(small(name, neuron, norm=norm))
+    found = lipschitz_bound(model, torch.zeros(1, 2, 8, 8))
+    model = model.double().eval()
+    for size in (0.1, 1.0, 10.0):
+        x, y = torch.randn(2, 40, 2, 8, 8, dtype=torch.float64) * size
+        y = torch.where(torch.arange(40).view(-1, 1, 1, 1) % 2 == 0, y, x + y * 1e-4)
+        with torch.no_grad():
+            ratio = (model(x) - model(y)).flatten(1).norm(dim=1) / (x - y).flatten(1).norm(dim=1)
+        assert ratio.max() <= found.bound
+    assert jacobian_norm(model, torch.rand(2, 8, 8).double()) <= found.bound
+    assert found.steps[-1].constant == pytest.approx(found.bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("coupling", [-2.0, -0.3, 0.0, 0.05, 0.09])
+def test_couplings(coupling):
+    """Alone, on an identity: at most 1, or 1 / (1 - coupling * slope), which is reached."""
+    layer = ImplicitBiasLinear(40, 40, bias=False, coupling=coupling, learn_coupling=False).double()
+    layer.weight.data = torch.eye(40).double()
+    layer.tolerance = 1e-10
+    bound = lipschitz_bound(layer, torch.zeros(1, 40)).bound
+    assert bound == pytest.approx(1 if coupling <= 0 else 1 / (1 - 10 * coupling), rel=1e-6)
+    x = torch.randn(40).double() * 1e-3  # where tanh is steepest
+    top = jacobian_norm(layer, x)
+    assert top <= bound * (1 + 1e-7)
+    if coupling > 0:
+        assert top > 0.9 * bound
+
+
+def test_a_residual_branch_adds():
+    class Skip(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.branch = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return x + self.branch(x)
+
+    model = Skip()
+    top = torch.linalg.matrix_norm(model.branch.weight, 2).item()
+    assert lipschitz_bound(model, torch.zeros(1, 4)).bound == pytest.approx(1 + top, rel=1e-5)
+    model.branch.weight.data = torch.eye(4)
+    assert 2 <= lipschitz_bound(model, torch.zeros(1, 4)).bound < 2.0001
+
+
+POOLS = {
+    "max": nn.MaxPool2d(2),
+    "max, overlapping": nn.MaxPool2d(3, 1, 1),
+    "max, dilated": nn.MaxPool2d(2, 1, dilation=2),
+    "mean": nn.AvgPool2d(2),
+    "mean, overlapping": nn.AvgPool2d(3, 2, 1),
+    "mean, uncounted": nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+    "mean, ceil": nn.AvgPool2d(2, 2, ceil_mode=True),
+    "adaptive mean": nn.AdaptiveAvgPool2d(3),
+    "adaptive mean, up": nn.AdaptiveAvgPool2d(9),
+    "adaptive max": nn.AdaptiveMaxPool2d(3),
+    "flatten": nn.Flatten(),
+    "leaky": nn.LeakyReLU(3.0),
+    "prelu": nn.PReLU(init=-2.0),
+    "norm": stirred(nn.BatchNorm2d(1)),
+    "tanh": nn.Tanh(),
+    "clip": nn.Hardtanh(),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_parts(name):
+    part = POOLS[name].double().eval()
+    bound = lipschitz_bound(part, torch.zeros(1, 1, 7, 7)).bound
+    for seed in range(10):
+        torch.manual_seed(seed)
+        x = torch.rand(1, 7, 7).double()
+        x[0, seed % 7, 3] += 5 * (seed % 2)
+        assert jacobian_norm(part, x) <= bound * (1 + 1e-12)
+    assert bound < 7
+
+
+@pytest.mark.parametrize("neuron", FAMILIES)
+def test_balls_of_one_class(neuron):
+    kind = {"coupling": -0.5} if neuron == "implicit_bias" else {}
+    torch.manual_seed(1)
+    model = nn.Sequential(FAMILIES[neuron].Linear(6, 20, **kind), nn.ReLU(), FAMILIES[neuron].Linear(20, 4, **kind))
+    x = torch.randn(6)
+    certificate = certify_lipschitz_ball(model, x)
+    assert (certificate.kind, certificate.verdict, certificate.promise) == ("ball", "certified", "real")
+    radius, label = certificate.evidence.radius, certificate.evidence.label
+    model = model.double()
+    assert model(x.double().unsqueeze(0)).argmax() == label
+    directions = F.normalize(torch.randn(3000, 6).double(), dim=1)
+    y = x.double() + radius * directions
+    for _ in range(20):  # towards the nearest other class, on the sphere
+        y = y.detach().requires_grad_()
+        logits = model(y)
+        others = logits.masked_fill(F.one_hot(torch.full((len(y),), label), 4).bool(), -torch.inf).amax(1)
+        (g,) = torch.autograd.grad((others - logits[:, label]).sum(), y)
+        y = x.double() + radius * F.normalize(y + radius * F.normalize(g, dim=1) - x.double(), dim=1)
+    assert (model(y.detach()).argmax(1) == label).all()
+
+
+def test_a_linear_classifier_by_hand():
+    model = nn.Linear(2, 2, bias=False)
+    model.weight.data = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    certificate = certify_lipschitz_ball(model, torch.tensor([3.0, 1.0]))
+    # The line x1 = x2 is sqrt(2) away, and the bound is tight.
+    assert certificate.evidence.radius == pytest.approx(sqrt(2), rel=1e-6)
+    assert certificate.evidence.radius <= sqrt(2)
+
+
+def test_a_tie_is_unknown():
+    model = nn.Linear(2, 2, bias=False)
+    model.weight.data = torch.ones(2, 2)
+    assert certify_lipschitz_ball(model, torch.ones(2)).verdict == "unknown"
+
+
+def test_the_error_covers_what_float64_rounds():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(30, 40), nn.ReLU(), nn.Linear(40, 3))
+    with torch.no_grad():
+        model[0].weight *= 1e3
+    x = torch.randn(30)
+
+    def exact(layer, v):
+        rows = layer.weight.double().tolist()
+        return [sum(Fraction(w) * a for w, a in zip(row, v, strict=True)) + Fraction(b)
+                for row, b in zip(rows, layer.bias.double().tolist(), strict=True)]  # fmt: skip
+
+    hidden = [max(v, Fraction(0)) for v in exact(model[0], [Fraction(v) for v in x.double().tolist()])]
+    real = exact(model[2], hidden)
+    certificate = certify_lipschitz_ball(model, x)
+    computed = model.double()(x.double().unsqueeze(0))[0].tolist()
+    distance = sqrt(sum((float(Fraction(a) - b)) ** 2 for a, b in zip(computed, real, strict=True)))
+    assert 0 < distance <= certificate.evidence.error < 1e-6
+
+
+def test_the_error_covers_what_is_left_of_the_equation():
+    torch.manual_seed(0)
+    model = nn.Sequential(ImplicitBiasConv2d(1, 2, 3, coupling=-0.7), nn.ReLU(), nn.Flatten(), nn.Linear(2 * 36, 3))
+    x = torch.randn(1, 8, 8)
+    certificate = certify_lipschitz_ball(model, x)
+    assert 1e-16 < certificate.evidence.error < 1e-6
+    precise = model.double()
+    precise[0].tolerance = 1e-13
+    logits = precise(x.double().unsqueeze(0))[0]
+    margin = (logits.max() - logits.topk(2).values[1]).item()
+    assert abs(margin - certificate.evidence.margin) <= sqrt(2) * certificate.evidence.error + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), "LayerNorm at '1' computes native_layer_norm"),
+        (nn.Sequential(nn.Linear(4, 4), nn.Softmax(1)), "Softmax at '1'"),
+        (ImplicitBiasLinear(4, 4, coupling=-0.5, steps=1), "ImplicitBiasLinear"),
+        (
+            nn.Sequential(nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2)),
+            "InstanceNorm1d at '1' divides by the deviation",
+        ),
+    ],
+)
+def test_what_has_no_constant_is_named(model, words):
+    with pytest.raises(NotLipschitz, match=words):
+        lipschitz_bound(model, torch.randn(1, 4))
+
+
+def test_products_of_values_have_no_constant():
+    class Square(nn.Module):
+        def forward(self, x):
+            return x * x
+
+    with pytest.raises(NotLipschitz, match="two values"):
+        lipschitz_bound(Square(), torch.randn(1, 4))
+
+
+def test_doors_and_an_untouched_model():
+    model = nn.Sequential(nn.Linear(4, 1))
+    with pytest.raises(ValueError, match="two outputs"):
+        certify_lipschitz_ball(model, torch.randn(4))
+    with pytest.raises(ValueError, match="batch dimension"):
+        lipschitz_bound(model, torch.randn(4))
+    assert model[0].weight.dtype == torch.float32
+    assert model.training
