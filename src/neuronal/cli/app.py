@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from neuronal.cli import bench, certify, data
+from neuronal.cli.audit import audit
 from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
 from neuronal.cli.errors import Terminated
@@ -37,6 +38,7 @@ app.command()(reproduce)
 app.command()(findings)
 app.command()(report)
 app.command()(convert)
+app.command()(audit)
 app.command()(neurons)
 app.command()(models)
 app.add_typer(certify.app)

@@ -177,8 +177,8 @@ def same_class_pairs(y: Tensor, right: Tensor, count: int, generator: torch.Gene
         both = torch.cat([torch.combinations(group) for group in groups]) if groups else places.new_empty(0, 2)
         return both[:, 0], both[:, 1]
     seen: dict[tuple[int, int], None] = {}
-    # Every pair of one class is as likely as any other, so a class is drawn by its number of pairs.
-    sizes = torch.tensor([len(group) * (len(group) - 1.0) for group in groups])
+    # A class is drawn by the square of its size, and a member with itself drawn again: every pair is as likely as another.
+    sizes = torch.tensor([float(len(group)) ** 2 for group in groups])
     while len(seen) < count:
         chosen = torch.multinomial(sizes, count, replacement=True, generator=generator)
         for number in chosen.tolist():
@@ -186,7 +186,7 @@ def same_class_pairs(y: Tensor, right: Tensor, count: int, generator: torch.Gene
             i, j = torch.randint(len(group), (2,), generator=generator).tolist()
             if i != j and len(seen) < count:
                 seen[int(group[min(i, j)]), int(group[max(i, j)])] = None
-    both = torch.tensor(list(seen))
+    both = torch.tensor(list(seen), dtype=torch.long).view(-1, 2)
     return both[:, 0], both[:, 1]
 
 

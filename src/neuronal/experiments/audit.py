@@ -1,0 +1,177 @@
+"""Everything that can be measured or proved of one model on one set of data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuronal.certify.activity import certify_activity
+from neuronal.certify.branch import Budget
+from neuronal.certify.lipschitz import lipschitz_bound
+from neuronal.certify.scaling import certify_scaling
+from neuronal.certify.segment import certify_segments
+from neuronal.data.dataset import Dataset, Split
+from neuronal.experiments.pairs import Share, same_class_pairs
+from neuronal.geometry.lowering import NotPiecewiseLinear
+from neuronal.geometry.trace import outputs
+from neuronal.probes.boundary_distance import boundary_distance
+from neuronal.probes.contrast import contrast
+from neuronal.probes.curvature import curvature
+from neuronal.probes.dead_units import dead_units
+from neuronal.probes.jacobian import jacobian
+from neuronal.probes.score import score
+from neuronal.probes.zero_image import zero_image
+
+Section = Callable[[nn.Module, Split], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One entry per section: its numbers, or ``why`` there are none; and the seconds it took."""
+
+    sections: Mapping[str, Mapping[str, Any]]
+    seconds: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sections": dict(self.sections), "seconds": dict(self.seconds)}
+
+
+def audit(
+    model: nn.Module,
+    data: Dataset,
+    *,
+    rows: int = 1000,
+    pairs: int = 200,
+    seed: int = 0,
+    on_section: Callable[[str], None] | None = None,
+) -> Audit:
+    """Runs every section on ``rows`` random test inputs; the model is not changed.
+
+    A section that does not apply (a network that is not piecewise linear, labels that do not fit) says why and the others
+    go on.
+
+    Args:
+        model: A classifier for the data's inputs.
+        data: Its test split is what everything is measured on.
+        rows: How many test inputs; all if there are fewer.
+        pairs: Segments between inputs of one class to certify.
+        seed: Draws the inputs and the pairs.
+        on_section: Told of every section before it runs.
+    """
+    if data.task != "classification":
+        raise ValueError(f"an audit is of a classifier, and {data.name} is for regression.")
+    generator = torch.Generator().manual_seed(seed)
+    split = data.test.rows(torch.randperm(len(data.test), generator=generator)[:rows].sort().values)
+    _check_fit(model, split, data)
+    found, seconds = {}, {}
+    for name, section in _sections(pairs, generator).items():
+        if on_section:
+            on_section(name)
+        started = perf_counter()
+        try:
+            found[name] = section(model, split)
+        except (NotPiecewiseLinear, ValueError, NotImplementedError) as unfit:
+            found[name] = {"why": str(unfit).splitlines()[0]}
+        seconds[name] = perf_counter() - started
+    return Audit(found, seconds)
+
+
+def _check_fit(model: nn.Module, split: Split, data: Dataset) -> None:
+    """The model has to take these inputs and to know their classes."""
+    try:
+        logits = outputs(model, split.rows(slice(0, 2)).x)
+    except (RuntimeError, TypeError, ValueError) as unfit:
+        reason = str(unfit).splitlines()[0]
+        raise ValueError(f"the model does not take inputs of {data.name}, shape {data.shape} ({reason}).") from unfit
+    if logits.dim() != 2 or logits.shape[1] < len(data.classes):
+        got = f"outputs of shape {tuple(logits.shape[1:])}"
+        raise ValueError(f"{data.name} has {len(data.classes)} classes, the model gives {got}.")
+
+
+def _sections(pairs: int, generator: torch.Generator) -> dict[str, Section]:
+    return {
+        "model": _model,
+        "score": score,
+        "contrast": contrast,
+        "zero_image": zero_image,
+        "scaling": _scaling,
+        "dead_units": dead_units,
+        "activity": _activity,
+        "boundary_distance": boundary_distance,
+        "jacobian": jacobian,
+        "curvature": curvature,
+        "lipschitz": _lipschitz,
+        "segments": lambda model, split: _segments(model, split, pairs, generator),
+    }
+
+
+def _model(model: nn.Module, split: Split) -> dict[str, Any]:
+    kinds: dict[str, int] = {}
+    for module in model.modules():
+        if next(module.children(), None) is None:
+            kinds[type(module).__name__] = kinds.get(type(module).__name__, 0) + 1
+    return {"parameters": sum(p.numel() for p in model.parameters()), "layers": kinds, "inputs": len(split)}
+
+
+def _scaling(model: nn.Module, split: Split) -> dict[str, Any]:
+    certificate = certify_scaling(model, split.rows(slice(0, 2)).x)
+    return {
+        "verdict": certificate.verdict,
+        "reason": certificate.reason,
+        "degree": None if certificate.evidence.degree is None else float(certificate.evidence.degree),
+        "breaks": [
+            {"path": one.path, "module": one.module, "reason": one.reason, "repair": one.repair}
+            for one in certificate.evidence.breaks
+        ],
+    }
+
+
+def _activity(model: nn.Module, split: Split) -> dict[str, Any]:
+    """On the box the inputs span: in every coordinate from the smallest to the largest value of all."""
+    x = split.x
+    low, high = x.min().item(), x.max().item()
+    box = (torch.full(x.shape[1:], low), torch.full(x.shape[1:], high))
+    certificate = certify_activity(model, box, data=x)
+    layers = getattr(certificate.evidence, "layers", None) or (certificate.evidence,)
+    return {
+        "verdict": certificate.verdict,
+        "reason": certificate.reason,
+        "low": low,
+        "high": high,
+        "layers": [
+            {
+                "path": layer.path,
+                "units": layer.units,
+                "verdict": layer.verdict,
+                "dead_on_box": None if layer.dead_on_box is None else len(layer.dead_on_box),
+                "dead_on_data": None if layer.dead_on_data is None else len(layer.dead_on_data),
+            }
+            for layer in layers
+        ],
+    }
+
+
+def _lipschitz(model: nn.Module, split: Split) -> dict[str, Any]:
+    return {"bound": lipschitz_bound(model, split.rows(slice(0, 1)).x).bound}
+
+
+def _segments(model: nn.Module, split: Split, pairs: int, generator: torch.Generator) -> dict[str, Any]:
+    x, y = split.x, split.y
+    right = outputs(model, x).argmax(1).cpu() == y
+    a, b = same_class_pairs(y, right, pairs, generator)
+    if not len(a):
+        raise ValueError("no two of the inputs have one class and are both classified right.")
+    found = certify_segments(model, x[a], x[b], budget=Budget(exact=False))
+    verdicts = [certificate.verdict for certificate in found]
+    if verdicts.count("unknown") == len(verdicts):
+        raise ValueError(found[0].reason)
+    return {
+        "certified": Share(verdicts.count("certified"), len(verdicts)).to_json(),
+        "refuted": verdicts.count("refuted"),
+        "unknown": verdicts.count("unknown"),
+    }

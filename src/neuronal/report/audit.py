@@ -1,0 +1,188 @@
+"""The page and the sentences of an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from neuronal.report.figures import Drawing, blank, colour, plain_numbers
+from neuronal.report.html import bullets, document, figures, table
+
+TITLES = {
+    "scaling": "Does the class depend on contrast?",
+    "activity": "Can a layer fall silent?",
+    "dead_units": "Units that are active on no input",
+    "segments": "Between two inputs of one class",
+}
+
+
+def audit_sentences(sections: Mapping[str, Mapping[str, Any]], data: str) -> list[str]:
+    """What was found, most important first, in sentences made from the numbers."""
+    found = []
+    score, contrast, zero = (_of(sections, name) for name in ("score", "contrast", "zero_image"))
+    if score:
+        count = sections["model"]["inputs"]
+        found.append(f"{100 * score['accuracy']:.1f}% of {count:,} test inputs of {data} are classified right.")
+    found.append(_scaling(sections.get("scaling", {})))
+    if contrast:
+        lowest, kept = min(contrast["accuracy"]), min(contrast["kept"])
+        s = contrast["multipliers"][contrast["accuracy"].index(lowest)]
+        count = len(contrast["multipliers"])
+        found.append(
+            f"At each of {count} contrasts from 1 down to {min(contrast['multipliers']):g} every input has the same class."
+            if kept == 1
+            else f"At contrast {s:g} accuracy is {100 * lowest:.1f}%; at the worst of {count} contrasts "
+            f"{100 * kept:.1f}% of the inputs have the class they have at full contrast."
+        )
+    if zero:
+        share = zero["entropy"] / zero["uniform_entropy"]
+        found.append(
+            f"At the zero image the largest probability is {max(zero['probabilities']):.3f} "
+            f"(entropy {share:.3f} of the uniform one's)."
+        )
+    found += _units(sections)
+    found += _sensitivity(sections)
+    segments = _of(sections, "segments")
+    if segments:
+        share = segments["certified"]
+        low, high = share["interval"]
+        found.append(
+            f"Between {share['total']} random pairs of one class, {share['count']} segments are proved to have one class "
+            f"({100 * share['count'] / share['total']:.1f}%, 95% interval {100 * low:.1f} to {100 * high:.1f}), "
+            f"{segments['refuted']} are refuted, {segments['unknown']} open."
+        )
+    found += [
+        f"Not measured: {name.replace('_', ' ')}: {one['why']}" for name, one in sections.items() if one.get("why")
+    ]
+    return found
+
+
+def _of(sections: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    found = sections.get(name)
+    return None if found is None or found.get("why") else found
+
+
+def _scaling(scaling: Mapping[str, Any]) -> str:
+    if scaling.get("verdict") == "certified":
+        degree = scaling["degree"]
+        how = "nothing changes at all" if degree == 0 else f"the outputs scale with its power {degree:g}"
+        return (
+            f"Proved: when the input is multiplied by a positive number, {how}; the class does not depend on contrast."
+        )
+    count = len(scaling.get("breaks", ()))
+    broken = f"; {count} module{'s break' if count != 1 else ' breaks'} it" if count else ""
+    return f"That the class does not depend on contrast is {scaling.get('verdict', 'not known')}{broken}."
+
+
+def _units(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    found = []
+    dead, activity = _of(sections, "dead_units"), _of(sections, "activity")
+    if dead and dead["units"]:
+        found.append(f"{dead['dead']:,} of {dead['units']:,} units are active on none of the inputs.")
+    if activity:
+        of = [layer["verdict"] for layer in activity["layers"]]
+        found.append(
+            f"For inputs between {activity['low']:g} and {activity['high']:g}, {of.count('certified')} of {len(of)} ReLU "
+            f"layers are proved to have an active unit always, {of.count('refuted')} can be silenced."
+        )
+    return found
+
+
+def _sensitivity(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    found = []
+    if one := _of(sections, "boundary_distance"):
+        near = (
+            f"The nearest place where a unit switches is {one['unit']:.2g} away (median, 2-norm)"
+            if one["unit"]
+            else "Most inputs lie where a unit switches or a pool has two winners, as black corners make it"
+        )
+        found.append(f"{near}; the class would change at {one['other']:.2g} if the region did not end.")
+    if one := _of(sections, "jacobian"):
+        found.append(f"The Jacobian of the outputs has norm {one['spectral']:.3g} on average (spectral).")
+    if one := _of(sections, "curvature"):
+        found.append(f"Input curvature of the loss: {one['mean']:.3g} on average, {one['median']:.3g} in the median.")
+    if one := _of(sections, "lipschitz"):
+        found.append(f"Proved Lipschitz constant: {one['bound']:.3g} (2-norm).")
+    return found
+
+
+def audit_page(source: str, data: str, classes: Sequence[str], answer: Mapping[str, Any]) -> str:
+    """The audit as one self-contained page."""
+    sections = answer["sections"]
+    title = f"Audit of {source} on {data}"
+    kinds = ", ".join(f"{count} {name}" for name, count in sections["model"]["layers"].items())
+    drawings = [
+        *([contrast_figure(sections["contrast"])] if _of(sections, "contrast") else []),
+        *([zero_figure(sections["zero_image"], classes)] if _of(sections, "zero_image") else []),
+    ]
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="soft">{sections["model"]["parameters"]:,} parameters; {escape(kinds)}.</p>',
+        bullets(audit_sentences(sections, data)),
+        figures(drawings),
+        *_tables(sections),
+        "<h2>Measured with</h2>",
+        table(["", ""], [[name, str(value)] for name, value in answer["environment"].items()], "left"),
+        "<h2>Time</h2>",
+        table(["section", "seconds"], [[name, f"{s:.2f}"] for name, s in answer["seconds"].items()]),
+    ]
+    return document(title, parts)
+
+
+def _tables(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    parts = []
+    if sections.get("scaling", {}).get("breaks"):
+        rows = [
+            [f"{b['module']} at {b['path']}" if b["path"] else b["module"], b["reason"], b["repair"]]
+            for b in sections["scaling"]["breaks"]
+        ]
+        parts += [
+            f"<h2>{TITLES['scaling']}</h2>",
+            table(["module", "what breaks it", "what would repair it"], rows, "left"),
+        ]
+    if activity := _of(sections, "activity"):
+        rows = [
+            [
+                layer["path"],
+                str(layer["units"]),
+                layer["verdict"],
+                _count(layer["dead_on_box"]),
+                _count(layer["dead_on_data"]),
+            ]
+            for layer in activity["layers"]
+        ]
+        head = ["ReLU", "units", "one always active", "dead on the box", "dead on the data"]
+        parts += [f"<h2>{TITLES['activity']}</h2>", table(head, rows)]
+    return parts
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def contrast_figure(contrast: Mapping[str, Any]) -> Drawing:
+    with blank("audit-contrast") as sheet:
+        for number, (name, label) in enumerate((("accuracy", "right"), ("kept", "same class as at contrast 1"))):
+            values = [100 * value for value in contrast[name]]
+            sheet.axes.plot(
+                contrast["multipliers"], values, color=colour(number), marker="o", markersize=4, label=label
+            )
+        sheet.axes.set(xscale="log", xlabel="contrast multiplier", ylabel="test inputs (%)", ylim=(0, 102))
+        plain_numbers(sheet.axes.xaxis)
+        sheet.axes.invert_xaxis()
+        sheet.axes.legend()
+    return Drawing(sheet.svg, "Contrast", "Share of inputs classified right, and of those that keep their class.")
+
+
+def zero_figure(zero: Mapping[str, Any], classes: Sequence[str]) -> Drawing:
+    probabilities = zero["probabilities"]
+    with blank("audit-zero") as sheet:
+        sheet.axes.bar(range(len(probabilities)), probabilities, color=colour(0))
+        sheet.axes.axhline(1 / len(probabilities), color="#444444", linewidth=1, linestyle="--", label="uniform")
+        if len(probabilities) == len(classes) <= 20:
+            sheet.axes.set_xticks(range(len(classes)), classes, rotation=45, ha="right", fontsize=7)
+        sheet.axes.set(xlabel="class", ylabel="probability")
+        sheet.axes.grid(axis="x", visible=False)
+        sheet.axes.legend()
+    return Drawing(sheet.svg, "Zero image", "Class probabilities at the input that is zero everywhere.")

@@ -1,0 +1,121 @@
+"""Audits: sections against the probes themselves, parts that do not apply, models that do not fit."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from neuronal.data.catalogue import load
+from neuronal.experiments.audit import audit
+from neuronal.experiments.environment import environment
+from neuronal.experiments.subject import chosen_rows, from_files, subject
+from neuronal.models.registry import create_model
+from neuronal.probes.score import score
+from neuronal.report.audit import audit_page, audit_sentences
+
+SHAPE = {"num_classes": 10, "in_chans": 1, "img_size": 8}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits")
+
+
+def small(neuron="standard", **options):
+    torch.manual_seed(0)
+    return create_model("cnn", neuron, widths=(4, 8), **SHAPE, **options)
+
+
+@pytest.mark.parametrize("neuron", ["standard", "zero_bias", "geometric", "farkas"])
+def test_every_section_of_a_piecewise_linear_network(digits, neuron):
+    model = small(neuron)
+    before = copy.deepcopy(model.state_dict())
+    found = audit(model, digits, rows=40, pairs=4).sections
+    assert not [name for name, one in found.items() if one.get("why") and name != "segments"]
+    assert found["score"] != {}
+    assert found["model"]["inputs"] == 40
+    assert (found["scaling"]["verdict"] == "certified") == (neuron == "zero_bias")
+    assert found["scaling"]["breaks"] or neuron == "zero_bias"
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.training
+
+
+def test_numbers_are_those_of_the_probes(digits):
+    model = small()
+    found = audit(model, digits, rows=10_000, pairs=0).sections
+    assert found["score"] == score(model, digits.test)
+
+
+def test_what_does_not_apply_says_why(digits):
+    found = audit(small("implicit_bias"), digits, rows=20).sections
+    assert "ImplicitBias" in found["activity"]["why"]
+    assert found["contrast"]["accuracy"]
+    sentences = audit_sentences(found, "digits")
+    assert any(sentence.startswith("Not measured: activity") for sentence in sentences)
+
+
+def test_models_that_do_not_fit(digits):
+    with pytest.raises(ValueError, match="does not take inputs"):
+        audit(create_model("cnn", "standard", num_classes=10, in_chans=3, img_size=8), digits)
+    with pytest.raises(ValueError, match="10 classes"):
+        audit(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), digits)
+    with pytest.raises(ValueError, match="regression"):
+        audit(small(), load("levy"))
+
+
+def test_sentences_follow_the_numbers():
+    sections = {
+        "model": {"parameters": 1, "layers": {}, "inputs": 50},
+        "score": {"accuracy": 0.5, "loss": 1.0},
+        "contrast": {"multipliers": [1.0, 0.1], "accuracy": [0.5, 0.5], "kept": [1.0, 1.0]},
+        "scaling": {"verdict": "certified", "degree": 1.0, "breaks": []},
+        "dead_units": {"dead": 2, "units": 10, "layers": []},
+        "segments": {"certified": {"count": 9, "total": 10, "interval": [0.6, 0.98]}, "refuted": 1, "unknown": 0},
+        "boundary_distance": {"unit": 0.0, "other": 0.3, "binding": 1.0, "rows": 5},
+    }
+    text = "\n".join(audit_sentences(sections, "x"))
+    assert "every input has the same class" in text
+    assert "does not depend on contrast" in text
+    assert "2 of 10 units" in text
+    assert "90.0%" in text
+    assert "two winners" in text
+    sections["contrast"] = {"multipliers": [1.0, 0.1], "accuracy": [0.5, 0.2], "kept": [1.0, 0.4]}
+    assert "40.0% of the inputs have the class they have at full contrast" in "\n".join(audit_sentences(sections, "x"))
+
+
+def test_the_page_holds_everything_and_escapes(digits):
+    answer = audit(small(), digits, rows=20, pairs=0).to_json() | {"environment": environment()}
+    page = audit_page("<b>net</b>", "digits", digits.classes, answer)
+    assert "<b>net</b>" not in page
+    assert "&lt;b&gt;net" in page
+    assert page.count("<svg") == 2
+    assert "what would repair it" in page
+    assert not re.search(r'(src|href)="http', page)
+
+
+def test_subjects_and_their_inputs(digits, tmp_path):
+    one = subject("cnn", "digits", "unit", {"neuron": "zero_bias"})
+    assert one.model(digits.test.rows(slice(0, 1)).x).shape == (1, 10)
+    torch.testing.assert_close(chosen_rows(digits, [3, 1], "test")[1], digits.test.rows(torch.tensor([1])).x[0])
+    with pytest.raises(ValueError, match="there is no 500"):
+        chosen_rows(digits, [500], "test")
+    np.save(tmp_path / "a.npy", np.ones((1, 8, 8), dtype=np.float32))
+    assert from_files([tmp_path / "a.npy"], (1, 8, 8)).shape == (1, 1, 8, 8)
+    np.save(tmp_path / "b.npy", np.ones((3, 8), dtype=np.float32))
+    with pytest.raises(ValueError, match="the model takes"):
+        from_files([tmp_path / "b.npy"], (1, 8, 8))
+    (tmp_path / "c.npy").write_bytes(b"no array")
+    with pytest.raises(ValueError, match="not an array"):
+        from_files([tmp_path / "c.npy"], (1, 8, 8))
+    with pytest.raises(ValueError, match="no such file"):
+        from_files([tmp_path / "d.npy"], (1, 8, 8))
+
+
+def test_images_are_read_as_inputs(tmp_path):
+    from PIL import Image
+
+    Image.fromarray(np.full((8, 8), 51, dtype=np.uint8)).save(tmp_path / "a.png")
+    torch.testing.assert_close(from_files([tmp_path / "a.png"], (1, 8, 8)), torch.full((1, 1, 8, 8), 0.2))
