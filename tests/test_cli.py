@@ -365,6 +365,11 @@ def test_sweep_trains_a_grid_and_chooses(capsys, monkeypatch, tmp_path):
         (["digits", "--grid", "speed=1"], "Unknown axis of a grid 'speed'."),
         (["digits", "--grid", "neuron=nothing"], "Unknown neuron 'nothing'."),
         (["digits", "--grid", "lr=0.1", "--engine", "cloud"], "Unknown engine 'cloud'."),
+        (["digits", "--grid", "lr=0.1", "--choose", "l"], "Unknown field to choose 'l'. Did you mean 'lr'?"),
+        (["digits", "--grid", "lr=0.1", "--memory", "nan"], "--memory needs a number of GB above 0, got nan."),
+        (["digits", "--grid", "lr=0.1", "--name", "/x"], "--name needs a folder below --out, got '/x'."),
+        (["digits", "--grid", "lr=0.1", "--engine", "slurm"], "submit"),
+        (["digits", "--grid", "lr=0.1", "--engine", "slurm", "--slurm-option", "x"], "--slurm-option needs name=value"),
         (["digits", "--grid", "lr=0.1", "--workers", "0"], "workers needs to be at least 1, got 0."),
     ],
 )

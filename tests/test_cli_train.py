@@ -63,7 +63,9 @@ def test_a_diverging_training_says_where_and_keeps_the_last_good_state(capsys):
     assert cli.main(words) == 1
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert "the loss became" in said
-    assert "the last good state is kept in runs/digits-standard/checkpoints" in said
+    assert "; the state of step " in said
+    assert "is kept in runs/digits-standard/checkpoints." in said
+    assert not Path("runs/digits-standard/model.safetensors").exists()
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,10 @@ def test_a_diverging_training_says_where_and_keeps_the_last_good_state(capsys):
         (["--model-option", "widht=3", "--set", "model=mlp1"], "Unknown option of model 'mlp1' 'widht'."),
         (["--model-option", "width"], "--model-option needs name=value, got 'width'."),
         (["--set", "model_options=3"], "model options are given one by one: --model-option name=value."),
+        (["--set", "lr=0.1,0.2"], "--set takes one value for a field"),
+        (["--set", "seed=3"], "the seed is given with --seed"),
+        (["--seed", "-1"], "seeds need to be whole numbers from 0, got -1."),
+        (["--name", "../x"], "--name needs a folder below --out, got '../x'."),
         (["--every", "0"], "checkpoints need every to be"),
     ],
 )
@@ -100,3 +106,36 @@ def test_model_options_are_taken_by_every_command_that_trains(capsys):
     assert cli.main(["compare", *words, *more]) == 0
     row = json.loads(capsys.readouterr().out)["comparison"]["rows"][0]
     assert row["estimates"]["parameters"]["mean"] == 64 * 7 + 7 + 7 * 10 + 10
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("every", ["2", "99999"])
+def test_a_stopped_training_says_from_where_it_goes_on(number, code, every):
+    words = [*WORDS[:6], "--set", "epochs=4000", "--every", every]
+    running = subprocess.Popen([sys.executable, "-m", "neuronal", *words], stderr=subprocess.PIPE, text=True)
+    log = Path("runs/digits-standard/log.jsonl")
+    deadline = time.monotonic() + 90
+    while not (log.exists() and log.read_text().count("\n") > 1):
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.send_signal(number)
+    said = running.communicate(timeout=60)[1].strip().splitlines()[-1]
+    assert running.returncode == code
+    kept = "the state of step " if every == "2" else "there is no checkpoint yet (see --every)."
+    assert said.startswith(f"neuronal: stopped; {kept}")
+    assert said.endswith("The same command goes on from there.")
+
+
+def test_a_full_disk_says_from_where_it_goes_on(capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "runs/digits-zero_bias/log.jsonl")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("neuronal.train.log.Log.__call__", full)
+        assert cli.main([*WORDS, "--every", "1"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert "cannot use runs/digits-zero_bias/log.jsonl (No space left on device)." in said
+    assert "the state of step 19 is kept in runs/digits-zero_bias/checkpoints. The same command goes on" in said
+    assert "\n" not in said
+    assert cli.main(WORDS) == 0

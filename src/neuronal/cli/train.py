@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.errors import fail, keeping, last_state, one_line_errors
 from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
 from neuronal.names import find
 
@@ -48,8 +48,14 @@ def train(
         from neuronal.train.log import Log
 
         start = with_model_options(find(RECIPES, recipe, "recipe"), model_option)
-        base = replace(start, family=family(neuron).name)
-        (chosen,) = grid_of(base, [*(set or []), f"seeds={seed}"], name or f"{base.name}-{neuron}", "set").variants()
+        base = replace(start, family=family(neuron).name, seeds=(seed,))
+        place_name = f"{base.name}-{neuron}" if name is None else name
+        variants = grid_of(base, set or [], place_name, "set").variants()
+        if len(variants) > 1 or variants[0].seeds != (seed,):
+            raise ValueError(
+                "--set takes one value for a field, and the seed is given with --seed. See: neuronal sweep."
+            )
+        chosen = variants[0]
         folder = out / chosen.name
         check(chosen)
         make_writable(folder)
@@ -58,15 +64,16 @@ def train(
         if note and is_first_process():
             print(f"neuronal: {note}", file=sys.stderr)
         kept = Checkpoints(place, **({} if every is None else {"every": every}))
-    with one_line_errors(), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
+    with one_line_errors(), keeping(place), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
         record, model = trained(
             chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch, note=note), on_step=live.step, checkpoints=kept
         )
         if is_first_process():
             write(record, folder)
-            save_model(model, folder / "model.safetensors")
+            if not record.failure:
+                save_model(model, folder / "model.safetensors")
     if record.failure:
-        fail(f"{record.failure.reason}; the last good state is kept in {place}.", 1)
+        fail(f"{record.failure.reason}; {last_state(place)}.", 1)
     if is_first_process():
         answer = {"metrics": dict(record.metrics), "model": str(folder / "model.safetensors")}
         print(json.dumps(answer, indent=1) if as_json else f"{result(record.metrics)}; {answer['model']}")
