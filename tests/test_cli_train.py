@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 import neuronal
 from neuronal.cli import app as cli
+from neuronal.convert.checkpoint import save_model
 from neuronal.train.log import read_log
 
 WORDS = ["train", "digits", "--set", "model=fcn", "--set", "widths=16", "--set", "epochs=3", "--neuron", "zero_bias"]
@@ -139,3 +141,36 @@ def test_a_full_disk_says_from_where_it_goes_on(capsys, monkeypatch):
     assert "the state of step 19 is kept in runs/digits-zero_bias/checkpoints. The same command goes on" in said
     assert "\n" not in said
     assert cli.main(WORDS) == 0
+
+
+def test_a_full_disk_at_the_very_end_keeps_the_training(capsys, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    def save(model, path):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("safetensors.torch.save_file", full)
+            save_model(model, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("neuronal.convert.checkpoint.save_model", save)
+        assert cli.main([*WORDS, "--every", "5"]) == 1
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "cannot use runs/digits-zero_bias/model.safetensors (I/O error: No space left on device" in said
+    assert "the state of step 57 is kept" in said
+    assert cli.main(WORDS) == 0
+
+
+def test_the_board_is_told_of_every_epoch(monkeypatch):
+    told = []
+
+    class Recorder:
+        def __init__(self, folder):
+            assert folder == Path("runs/digits-zero_bias/board")
+
+        def __call__(self, epoch):
+            told.append(epoch.number)
+
+    monkeypatch.setattr("neuronal.train.board.Board", Recorder)
+    assert cli.main([*WORDS, "--board"]) == 0
+    assert told == [1, 2, 3]

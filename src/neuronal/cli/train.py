@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.console import Console
 from neuronal.cli.errors import fail, keeping, last_state, one_line_errors
 from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
 from neuronal.names import find
+
+if TYPE_CHECKING:
+    from neuronal.train.progress import Epoch
 
 
 def train(
@@ -25,6 +28,7 @@ def train(
     model_option: ModelOption = None,
     seed: Annotated[int, typer.Option(help="Fixes everything random.")] = 0,
     every: Annotated[int | None, typer.Option(help="Steps between checkpoints; five minutes if left out.")] = None,
+    board: Annotated[bool, typer.Option("--board", help="Also for TensorBoard (needs the track extra).")] = False,
     name: Annotated[str | None, typer.Option(help="Folder of this training.")] = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
@@ -43,6 +47,7 @@ def train(
         from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Live
         from neuronal.report.words import result
+        from neuronal.train.board import Board
         from neuronal.train.checkpoint import Checkpoints
         from neuronal.train.engine import is_first_process
         from neuronal.train.log import Log
@@ -63,11 +68,17 @@ def train(
         note = "" if chosen.protocol == "clean" else f"protocol {chosen.protocol}: {PROTOCOLS[chosen.protocol]}"
         if note and is_first_process():
             print(f"neuronal: {note}", file=sys.stderr)
+        drawn = Board(folder / "board") if board and is_first_process() else None
         kept = Checkpoints(place, **({} if every is None else {"every": every}))
     with one_line_errors(), keeping(place), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
-        record, model = trained(
-            chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch, note=note), on_step=live.step, checkpoints=kept
-        )
+
+        def show(epoch: Epoch) -> None:
+            live.epoch(epoch)
+            if drawn:
+                drawn(epoch)
+
+        log = Log(folder / "log.jsonl", show, note=note)
+        record, model = trained(chosen, seed, on_epoch=log, on_step=live.step, checkpoints=kept)
         if is_first_process():
             write(record, folder)
             if not record.failure:
