@@ -195,7 +195,7 @@ def test_report_draws_again_without_training(capsys, monkeypatch):
     damaged = next(Path("runs/digits-fcn/cells").glob("standard*"))
     damaged.write_text("{")
     code, _, err = call(capsys, "report", "runs/digits-fcn")
-    assert "that cell counts as not trained: not JSON" in err
+    assert "its cell counts as not trained: not JSON" in err
     assert "has no finished cell to report on" in err
     Path("runs/digits-fcn/study.json").write_text("{")
     code, _, err = call(capsys, "report", "runs/digits-fcn")
