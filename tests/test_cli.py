@@ -195,7 +195,7 @@ def test_report_draws_again_without_training(capsys, monkeypatch):
     damaged = next(Path("runs/digits-fcn/cells").glob("standard*"))
     damaged.write_text("{")
     code, _, err = call(capsys, "report", "runs/digits-fcn")
-    assert "that cell counts as not trained: not JSON" in err
+    assert "its cell counts as not trained: not JSON" in err
     assert "has no finished cell to report on" in err
     Path("runs/digits-fcn/study.json").write_text("{")
     code, _, err = call(capsys, "report", "runs/digits-fcn")
@@ -365,6 +365,11 @@ def test_sweep_trains_a_grid_and_chooses(capsys, monkeypatch, tmp_path):
         (["digits", "--grid", "speed=1"], "Unknown axis of a grid 'speed'."),
         (["digits", "--grid", "neuron=nothing"], "Unknown neuron 'nothing'."),
         (["digits", "--grid", "lr=0.1", "--engine", "cloud"], "Unknown engine 'cloud'."),
+        (["digits", "--grid", "lr=0.1", "--choose", "l"], "Unknown field to choose 'l'. Did you mean 'lr'?"),
+        (["digits", "--grid", "lr=0.1", "--memory", "nan"], "--memory needs a number of GB above 0, got nan."),
+        (["digits", "--grid", "lr=0.1", "--name", "/x"], "--name needs a folder below --out, got '/x'."),
+        (["digits", "--grid", "lr=0.1", "--engine", "slurm"], "submit"),
+        (["digits", "--grid", "lr=0.1", "--engine", "slurm", "--slurm-option", "x"], "--slurm-option needs name=value"),
         (["digits", "--grid", "lr=0.1", "--workers", "0"], "workers needs to be at least 1, got 0."),
     ],
 )

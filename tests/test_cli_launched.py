@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import neuronal
 from tests.conftest import ROOT
 
 QUICK = ["--model", "fcn", "--widths", "8", "--epochs", "1", "--neurons", "standard,zero_bias", "--seeds", "0"]
@@ -20,13 +21,14 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def launched(*words):
+def launched(*words, **more):
     """Exit code, standard output and standard error of each of two processes, on CPUs if there is nothing else."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     shared = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
     shared |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "COLUMNS": "100"}
+    shared |= more
     if torch.cuda.is_available():
         shared["ACCELERATE_USE_CPU"] = "true"
     command = [sys.executable, "-m", "neuronal", *words]
@@ -82,11 +84,15 @@ def test_sweep_says_where_its_cells_go():
     assert second[1:] == ("", "")
 
 
-def test_train_writes_one_model_and_one_log():
-    first, second = launched(
-        "train", "digits", "--set", "model=fcn", "--set", "epochs=2", "--set", "protocol=published"
-    )
+@pytest.mark.parametrize("spread", ["false", "true"])
+def test_train_writes_one_model_and_one_log(spread):
+    """With a copy of the network in each process, and with the network spread over both."""
+    words = ["train", "digits", *["--set", "model=fcn", "--set", "epochs=2", "--set", "protocol=published", "--json"]]
+    first, second = launched(*words, ACCELERATE_USE_FSDP=spread)
     assert first[0] == second[0] == 0, first[2] + second[2]
-    assert "% right; runs/digits-standard/model.safetensors" in first[1]
+    answer = json.loads(first[1])
     assert second[1:] == ("", "")
     assert len(Path("runs/digits-standard/log.jsonl").read_text().splitlines()) == 2
+    data = neuronal.data.load("digits").test
+    right = (neuronal.load_model(answer["model"])(data.x).argmax(1) == data.y).float().mean().item()
+    assert right == pytest.approx(answer["metrics"]["accuracy"])

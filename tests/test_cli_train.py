@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 import neuronal
 from neuronal.cli import app as cli
+from neuronal.convert.checkpoint import save_model
 from neuronal.train.log import read_log
 
 WORDS = ["train", "digits", "--set", "model=fcn", "--set", "widths=16", "--set", "epochs=3", "--neuron", "zero_bias"]
@@ -63,7 +65,9 @@ def test_a_diverging_training_says_where_and_keeps_the_last_good_state(capsys):
     assert cli.main(words) == 1
     said = capsys.readouterr().err.strip().splitlines()[-1]
     assert "the loss became" in said
-    assert "the last good state is kept in runs/digits-standard/checkpoints" in said
+    assert "; the state of step " in said
+    assert "is kept in runs/digits-standard/checkpoints." in said
+    assert not Path("runs/digits-standard/model.safetensors").exists()
 
 
 @pytest.mark.parametrize(
@@ -79,6 +83,10 @@ def test_a_diverging_training_says_where_and_keeps_the_last_good_state(capsys):
         (["--model-option", "widht=3", "--set", "model=mlp1"], "Unknown option of model 'mlp1' 'widht'."),
         (["--model-option", "width"], "--model-option needs name=value, got 'width'."),
         (["--set", "model_options=3"], "model options are given one by one: --model-option name=value."),
+        (["--set", "lr=0.1,0.2"], "--set takes one value for a field"),
+        (["--set", "seed=3"], "the seed is given with --seed"),
+        (["--seed", "-1"], "seeds need to be whole numbers from 0, got -1."),
+        (["--name", "../x"], "--name needs a folder below --out, got '../x'."),
         (["--every", "0"], "checkpoints need every to be"),
     ],
 )
@@ -100,3 +108,69 @@ def test_model_options_are_taken_by_every_command_that_trains(capsys):
     assert cli.main(["compare", *words, *more]) == 0
     row = json.loads(capsys.readouterr().out)["comparison"]["rows"][0]
     assert row["estimates"]["parameters"]["mean"] == 64 * 7 + 7 + 7 * 10 + 10
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("every", ["2", "99999"])
+def test_a_stopped_training_says_from_where_it_goes_on(number, code, every):
+    words = [*WORDS[:6], "--set", "epochs=4000", "--every", every]
+    running = subprocess.Popen([sys.executable, "-m", "neuronal", *words], stderr=subprocess.PIPE, text=True)
+    log = Path("runs/digits-standard/log.jsonl")
+    deadline = time.monotonic() + 90
+    while not (log.exists() and log.read_text().count("\n") > 1):
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.send_signal(number)
+    said = running.communicate(timeout=60)[1].strip().splitlines()[-1]
+    assert running.returncode == code
+    kept = "the state of step " if every == "2" else "there is no checkpoint yet (see --every)."
+    assert said.startswith(f"neuronal: stopped; {kept}")
+    assert said.endswith("The same command goes on from there.")
+
+
+def test_a_full_disk_says_from_where_it_goes_on(capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "runs/digits-zero_bias/log.jsonl")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("neuronal.train.log.Log.__call__", full)
+        assert cli.main([*WORDS, "--every", "1"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert "cannot use runs/digits-zero_bias/log.jsonl (No space left on device)." in said
+    assert "the state of step 19 is kept in runs/digits-zero_bias/checkpoints. The same command goes on" in said
+    assert "\n" not in said
+    assert cli.main(WORDS) == 0
+
+
+def test_a_full_disk_at_the_very_end_keeps_the_training(capsys, monkeypatch):
+    def full(*_, **__):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    def save(model, path):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("safetensors.torch.save_file", full)
+            save_model(model, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("neuronal.convert.checkpoint.save_model", save)
+        assert cli.main([*WORDS, "--every", "5"]) == 1
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "cannot use runs/digits-zero_bias/model.safetensors (I/O error: No space left on device" in said
+    assert "the state of step 57 is kept" in said
+    assert cli.main(WORDS) == 0
+
+
+def test_the_board_is_told_of_every_epoch(monkeypatch):
+    told = []
+
+    class Recorder:
+        def __init__(self, folder):
+            assert folder == Path("runs/digits-zero_bias/board")
+
+        def __call__(self, epoch):
+            told.append(epoch.number)
+
+    monkeypatch.setattr("neuronal.train.board.Board", Recorder)
+    assert cli.main([*WORDS, "--board"]) == 0
+    assert told == [1, 2, 3]

@@ -57,6 +57,9 @@ BAD = {
     "1,2\n3,4\nx,6\n": "line 3: needs a finite number, got 'x'",
     "1,2\n,4\n5,6\n": "line 2: needs a finite number, got ''",
     "1,2\nnan,4\n5,6\n": "line 2: needs a finite number, got 'nan'",
+    "1,2\n3,nan\n5,6\n": "line 2: needs a finite number, got 'nan'",
+    "1,2\n3,4\n5,inf\n": "line 3: needs a finite number, got 'inf'",
+    "1,2\n3, \n5,6\n": "line 2: the last column, the answer, is empty",
 }
 
 

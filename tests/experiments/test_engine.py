@@ -163,6 +163,13 @@ def test_submitit_takes_cells(grid, tmp_path):
     assert numbers(sweep(small, tmp_path / "a", engine=engine)) == numbers(sweep(small, tmp_path / "b"))
 
 
+def test_what_submitit_refuses_is_said_in_one_line(tmp_path):
+    pytest.importorskip("submitit", reason="the slurm extra is not installed")
+    with pytest.raises(ValueError, match=r"submitit refuses: .*speed") as error:
+        slurm(tmp_path / "jobs", cluster="local", speed=5)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"threads": 0}, {"memory": 0}, {"tries": 0}])
 def test_wrong_budgets_are_refused(wrong):
     (name,) = wrong

@@ -61,7 +61,7 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     for step in ("fsync", "replace"):
         with monkeypatch.context() as patch:
             patch.setattr(os, step, full)
-            with pytest.raises(OSError, match="No space"):
+            with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
                 write_whole(path, "new")
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]

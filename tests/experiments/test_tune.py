@@ -50,6 +50,11 @@ def test_a_value_that_failed_once_is_not_recommended(quick_records):
     assert none.curve[0].mean is None
 
 
+def test_a_field_that_is_none_is_refused(quick_records):
+    with pytest.raises(UnknownName, match=r"Unknown field to choose 'l'. Did you mean 'lr'\?"):
+        choose(quick_records, "l")
+
+
 def test_without_held_out_data_there_is_nothing_to_choose_on(quick_records):
     like = replace(quick_records[0], epochs=({"epoch": 1, "loss": 0.1},))
     with pytest.raises(ValueError, match="choosing needs held-out data"):

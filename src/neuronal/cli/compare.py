@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from neuronal.cli.errors import one_line_errors, stopping
-from neuronal.cli.options import AsJson, ModelOption, Out, whole_numbers, with_model_options
+from neuronal.cli.options import AsJson, ModelOption, Out, below, whole_numbers, with_model_options
 from neuronal.names import find
 
 if TYPE_CHECKING:
@@ -128,10 +128,7 @@ def _study(
         start = LEVY
     base = with_model_options(replace(start, **options), model_option)
     own = base.name if recipe is not None else f"{label_of(base.data)}-{base.model}"
-    place = own if name is None else name
-    parts = Path(place).parts
-    if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
-        raise ValueError(f"--name needs a folder below --out, got {place!r}.")
+    place = below(own if name is None else name)
     chosen = FAMILIES if neurons is None else dict.fromkeys(word.strip() for word in neurons.split(","))
     return Study(replace(base, name=place), tuple(family(word).name for word in chosen))
 

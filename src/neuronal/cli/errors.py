@@ -34,6 +34,10 @@ def one_line_errors() -> Iterator[None]:
         yield
     except ValueError as wrong:
         fail(str(wrong), 2)
+    except ModuleNotFoundError as missing:
+        if "pip install" not in str(missing):
+            raise
+        fail(str(missing), 1)
     except BrokenPipeError:
         raise
     except OSError as refused:
@@ -44,6 +48,27 @@ def refusal(refused: OSError) -> str:
     """``cannot use FILE (Permission denied)``; with what to do."""
     return (
         f"cannot use {refused.filename or 'a file'} ({refused.strerror or refused}). Choose another place with --out."
+    )
+
+
+@contextmanager
+def keeping(place: Path) -> Iterator[None]:
+    """Inside: Ctrl-C, SIGTERM or a full disk ends a training, and the command says from where it can go on."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, OSError) as stop:
+        why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
+        code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
+        fail(f"{why} {last_state(place)}. The same command goes on from there.", code)
+
+
+def last_state(place: Path) -> str:
+    """What is kept of a training in the folder of its checkpoints."""
+    steps = sorted(int(file.stem.removeprefix("step-")) for file in place.glob("step-*.safetensors"))
+    return (
+        f"the state of step {steps[-1]:,} is kept in {place}" if steps else "there is no checkpoint yet (see --every)"
     )
 
 

@@ -66,11 +66,19 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
             needed = "true or false" if kind == "bool" else "numbers"
             raise ValueError(f"--{option} {field} needs {needed}, got {text!r}.") from odd
         axes.append((field, tuple(family(one).name for one in values) if field == "family" else values))
-    return Grid(replace(base, name=name or f"{base.name}-grid"), tuple(axes))
+    return Grid(replace(base, name=below(f"{base.name}-grid" if name is None else name)), tuple(axes))
 
 
 def _truth(word: str) -> bool:
     return {"true": True, "false": False}[word.lower()]
+
+
+def below(place: str, option: str = "name") -> str:
+    """``place`` if it names a folder below another one."""
+    parts = Path(place).parts
+    if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
+        raise ValueError(f"--{option} needs a folder below --out, got {place!r}.")
+    return place
 
 
 def with_model_options(recipe: Recipe, words: Sequence[str] | None) -> Recipe:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 
 from neuronal.cli.errors import one_line_errors, stopping
-from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
+from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, named_values, with_model_options
 from neuronal.names import find
 
 
@@ -25,6 +26,10 @@ def sweep(
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core if left out.")] = None,
     threads: Annotated[int, typer.Option(help="Threads of each process.")] = 1,
     memory: Annotated[float | None, typer.Option(help="GB all processes together may take.")] = None,
+    slurm_option: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter of submitit's, such as slurm_partition=gpu or timeout_min=60; once for each."),
+    ] = None,
     choose: Annotated[str, typer.Option(help="The field whose best value is chosen on held-out data.")] = "lr",
     name: Annotated[str | None, typer.Option(help="Folder of this run; <recipe>-grid if left out.")] = None,
     out: Out = Path("runs"),
@@ -38,6 +43,7 @@ def sweep(
     """
     with one_line_errors():
         from neuronal.experiments.engine import InTurn, Processes, slurm
+        from neuronal.experiments.recipe import Recipe
         from neuronal.experiments.sweep import prepare
         from neuronal.experiments.sweep import sweep as run_sweep
         from neuronal.experiments.tune import choose as chosen
@@ -52,10 +58,13 @@ def sweep(
                 f"--engine {engine} starts processes of its own: run neuronal sweep without torchrun. To spread each cell "
                 "over the launcher's processes, use --engine here."
             )
+        find({field.name: field for field in fields(Recipe)}, choose, "field to choose")
+        if memory is not None and not 0 < memory < float("inf"):
+            raise ValueError(f"--memory needs a number of GB above 0, got {memory}.")
         engines: dict[str, Callable[[], Any]] = {
             "here": InTurn,
             "processes": lambda: Processes(workers, threads, None if memory is None else int(memory * 1e9)),
-            "slurm": lambda: slurm(folder / "slurm"),
+            "slurm": lambda: slurm(folder / "slurm", **named_values(slurm_option or [], "slurm-option")),
         }
         place = find(engines, engine, "engine")()
         prepare(study, folder)

@@ -6,14 +6,17 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.errors import fail, keeping, last_state, one_line_errors
 from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
 from neuronal.names import find
+
+if TYPE_CHECKING:
+    from neuronal.train.progress import Epoch
 
 
 def train(
@@ -25,6 +28,7 @@ def train(
     model_option: ModelOption = None,
     seed: Annotated[int, typer.Option(help="Fixes everything random.")] = 0,
     every: Annotated[int | None, typer.Option(help="Steps between checkpoints; five minutes if left out.")] = None,
+    board: Annotated[bool, typer.Option("--board", help="Also for TensorBoard (needs the track extra).")] = False,
     name: Annotated[str | None, typer.Option(help="Folder of this training.")] = None,
     out: Out = Path("runs"),
     as_json: AsJson = False,
@@ -43,13 +47,20 @@ def train(
         from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Live
         from neuronal.report.words import result
+        from neuronal.train.board import Board
         from neuronal.train.checkpoint import Checkpoints
         from neuronal.train.engine import is_first_process
         from neuronal.train.log import Log
 
         start = with_model_options(find(RECIPES, recipe, "recipe"), model_option)
-        base = replace(start, family=family(neuron).name)
-        (chosen,) = grid_of(base, [*(set or []), f"seeds={seed}"], name or f"{base.name}-{neuron}", "set").variants()
+        base = replace(start, family=family(neuron).name, seeds=(seed,))
+        place_name = f"{base.name}-{neuron}" if name is None else name
+        variants = grid_of(base, set or [], place_name, "set").variants()
+        if len(variants) > 1 or variants[0].seeds != (seed,):
+            raise ValueError(
+                "--set takes one value for a field, and the seed is given with --seed. See: neuronal sweep."
+            )
+        chosen = variants[0]
         folder = out / chosen.name
         check(chosen)
         make_writable(folder)
@@ -57,16 +68,23 @@ def train(
         note = "" if chosen.protocol == "clean" else f"protocol {chosen.protocol}: {PROTOCOLS[chosen.protocol]}"
         if note and is_first_process():
             print(f"neuronal: {note}", file=sys.stderr)
+        drawn = Board(folder / "board") if board and is_first_process() else None
         kept = Checkpoints(place, **({} if every is None else {"every": every}))
-    with one_line_errors(), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
-        record, model = trained(
-            chosen, seed, on_epoch=Log(folder / "log.jsonl", live.epoch, note=note), on_step=live.step, checkpoints=kept
-        )
+    with one_line_errors(), keeping(place), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
+
+        def show(epoch: Epoch) -> None:
+            live.epoch(epoch)
+            if drawn:
+                drawn(epoch)
+
+        log = Log(folder / "log.jsonl", show, note=note)
+        record, model = trained(chosen, seed, on_epoch=log, on_step=live.step, checkpoints=kept)
         if is_first_process():
             write(record, folder)
-            save_model(model, folder / "model.safetensors")
+            if not record.failure:
+                save_model(model, folder / "model.safetensors")
     if record.failure:
-        fail(f"{record.failure.reason}; the last good state is kept in {place}.", 1)
+        fail(f"{record.failure.reason}; {last_state(place)}.", 1)
     if is_first_process():
         answer = {"metrics": dict(record.metrics), "model": str(folder / "model.safetensors")}
         print(json.dumps(answer, indent=1) if as_json else f"{result(record.metrics)}; {answer['model']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -26,7 +27,9 @@ def save_model(model: nn.Module, path: str | Path) -> None:
 
     Raises:
         ValueError: The model has no recipe, or one that cannot be written down.
+        OSError: The file cannot be written, for want of space, say; one of before is as it was.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     recipe = getattr(model, "recipe", None)
@@ -46,6 +49,8 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     try:
         save_file(tensors, partial, metadata={_KEY: header})
         os.replace(partial, path)
+    except SafetensorError as refused:
+        raise OSError(errno.EIO, str(refused), str(path)) from refused
     finally:
         partial.unlink(missing_ok=True)
 

@@ -20,14 +20,14 @@ def read_table(file: Path, task: Task | None = None) -> Arrays:
 
     Args:
         file: Comma-separated; features first, answer last.
-        task: Left out, it is classification when the last column is called ``class`` or ``label`` or is not made of
-            numbers, and regression otherwise.
+        task: Left out, it is classification when the last column is called ``class`` or ``label`` or has something that
+            is no number (``nan`` is one, and refused), and regression otherwise.
     """
     title, lines = _lines(file)
     answers = [row[-1].strip() for _, row in lines]
     if task is None:
         named = title is not None and title.lower() in CLASS_HEADERS
-        task = "classification" if named or not all(map(_is_number, answers)) else "regression"
+        task = "classification" if named or not all(map(_is_float, answers)) else "regression"
     x = np.array([[_number(file, at, cell) for cell in row[:-1]] for at, row in lines], dtype=np.float32)
     if task == "regression":
         y = np.array([_number(file, at, row[-1]) for at, row in lines], dtype=np.float32)
@@ -48,6 +48,8 @@ def _lines(file: Path) -> tuple[str | None, list[tuple[int, list[str]]]]:
     title = lines.pop(0)[1][-1].strip() if has_header else None
     if len(lines) < 2:
         raise ValueError(f"{file}: needs at least 2 rows of numbers, got {len(lines)}.")
+    if empty := [at for at, row in lines if not row[-1].strip()]:
+        raise ValueError(f"{file}, line {empty[0]}: the last column, the answer, is empty.")
     width = len(lines[0][1])
     if width < 2:
         raise ValueError(f"{file}: needs at least 2 columns separated by commas, got 1.")
@@ -57,11 +59,16 @@ def _lines(file: Path) -> tuple[str | None, list[tuple[int, list[str]]]]:
     return title, lines
 
 
-def _is_number(text: str) -> bool:
+def _is_float(text: str) -> bool:
     try:
-        return isfinite(float(text))
+        float(text)
     except ValueError:
         return False
+    return True
+
+
+def _is_number(text: str) -> bool:
+    return _is_float(text) and isfinite(float(text))
 
 
 def _number(file: Path, at: int, text: str) -> float:

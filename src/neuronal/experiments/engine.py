@@ -173,14 +173,20 @@ def slurm(folder: Path, **parameters: Any) -> Futures:
     Args:
         folder: For the logs of the jobs.
         parameters: Those of ``submitit.AutoExecutor.update_parameters``, such as ``timeout_min`` or ``slurm_partition``.
+
+    Raises:
+        ValueError: There is no Slurm here, or no such parameter.
     """
     try:
         import submitit
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError("submitit is not installed: pip install 'neuronal[slurm]'.") from missing
     cluster = parameters.pop("cluster", "slurm")
-    executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
-    executor.update_parameters(**parameters)
+    try:
+        executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
+        executor.update_parameters(**parameters)
+    except (RuntimeError, NameError) as refused:
+        raise ValueError(f"submitit refuses: {' '.join(str(refused).split())}") from refused
     return Futures(executor)
 
 

@@ -30,6 +30,7 @@ from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
 from neuronal.train.checkpoint import Checkpoints
+from neuronal.train.engine import is_spread, whole
 from neuronal.train.loop import Diverged, Epoch, Step, fit
 from neuronal.train.objective import loss_for
 from neuronal.train.optim import Plan
@@ -141,7 +142,7 @@ def trained(
     on_step: Callable[[Step], None] | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> tuple[Record, nn.Module]:
-    """Trains and measures one cell: its record, and the network.
+    """Trains and measures one cell: its record, and the network, whole in every process.
 
     Args:
         recipe: What to train.
@@ -194,6 +195,11 @@ def trained(
         except Diverged as diverged:
             metrics = {}
             failure = Failure(diverged.step, diverged.lr, str(diverged))
+    if is_spread(model):
+        # In one piece again; all processes take part, each gets a copy.
+        state = {name: whole(value) for name, value in model.state_dict().items()}
+        model = network(recipe, data, seed)
+        model.load_state_dict(state)
     record = Record(
         recipe=recipe,
         seed=seed,

@@ -25,8 +25,11 @@ def write_whole(path: Path, text: str) -> None:
         # mkstemp makes files for the owner alone; a result is for everybody the folder is for.
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as wrong:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(wrong, OSError) and wrong.filename is None:
+            # A full disk does not say of itself which file it has no room for.
+            wrong.filename = str(path)
         raise
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
+from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
+from neuronal.names import find
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,9 @@ def choose(records: Sequence[Record], field: str) -> tuple[Choice, ...]:
     ``published``: then they are what is gone by.
 
     Raises:
-        ValueError: Records without held-out data.
+        ValueError: Records without held-out data, or no such field.
     """
+    find({one.name: one for one in fields(Recipe)}, field, "field to choose")
     measure = "rmse" if any("rmse" in record.metrics for record in records) else "accuracy"
     families: dict[str, dict[Any, list[float | None]]] = {}
     for record in records:

@@ -11,7 +11,7 @@ from rich.table import Table
 from neuronal.bench import certify
 from neuronal.bench.implicit import Measured
 from neuronal.bench.layers import Timed
-from neuronal.bench.train import Overhead
+from neuronal.bench.train import Overhead, Preparation
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
 
 
@@ -91,9 +91,9 @@ def implicit_table(rows: Sequence[Measured], power: float) -> Table:
     return drawn
 
 
-def train_table(rows: Sequence[Overhead]) -> Table:
-    """Ratios to the bare loop with their quartiles, beside what was set as the limit."""
-    title = "fit against a bare loop of the same steps, standard cnn"
+def train_table(rows: Sequence[Overhead], preparation: Preparation) -> Table:
+    """Ratios to the bare loop with their quartiles, beside what was set as the limit; and the share of the data."""
+    title = "fit against a bare loop of the same steps, standard cnn; last: preparing the data, against all of fit"
     drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     drawn.add_column("images, batch", no_wrap=True)
     for head in ("ms per step", "ratio", "quartiles", "limit"):
@@ -108,6 +108,16 @@ def train_table(rows: Sequence[Overhead]) -> Table:
             f"{time.ratio_low:.3f}–{time.ratio_high:.3f}",
             f"{row.limit:.2f}",
         )
+    time, case = preparation.time, preparation.case
+    share = f"{100 * time.ratio:.1f}%"
+    drawn.add_row(
+        str(case),
+        f"{1000 * time.seconds / case.num_steps:.2f}",
+        f"[red]{share}[/]" if time.ratio > preparation.limit else share,
+        f"{100 * time.ratio_low:.1f}–{100 * time.ratio_high:.1f}%",
+        f"{100 * preparation.limit:.0f}%",
+    )
+    drawn.caption, drawn.caption_justify = f"last row: images of {preparation.source}", "left"
     return drawn
 
 

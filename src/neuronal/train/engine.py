@@ -181,6 +181,17 @@ def put(values: dict[str, Tensor], into: dict[str, Tensor]) -> None:
         into[name].copy_(shaped_like(into[name], value))
 
 
+def whole(value: Tensor) -> Tensor:
+    """A copy in the memory of the CPU, gathered from all processes where each has a part."""
+    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return full.detach().to("cpu", copy=True).contiguous()
+
+
+def is_spread(model: nn.Module) -> bool:
+    """Whether each process has only a part of the parameters."""
+    return any(hasattr(value, "full_tensor") for value in model.state_dict().values())
+
+
 def shaped_like(own: Tensor, value: Tensor) -> Tensor:
     """A whole tensor, spread over the processes the way ``own`` is."""
     if not hasattr(own, "device_mesh"):

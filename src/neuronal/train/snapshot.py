@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from neuronal.data.dataset import Split
 from neuronal.train.checkpoint import Checkpoint, Checkpoints, newest, read, write
-from neuronal.train.engine import Engine, put, shaped_like
+from neuronal.train.engine import Engine, put, shaped_like, whole
 from neuronal.train.optim import Plan
 from neuronal.train.progress import LOOK_EVERY, Losses, Progress
 
@@ -153,7 +153,7 @@ class Snapshots:
             "optimiser": numbers,
             "scaler": None if scaler is None else scaler.state_dict(),
         }
-        return Checkpoint(header, {name: _whole(value) for name, value in tensors.items()})
+        return Checkpoint(header, {name: whole(value) for name, value in tensors.items()})
 
 
 def _training(model: nn.Module, train: Split, plan: Plan, seed: int, processes: int) -> dict[str, Any]:
@@ -207,12 +207,6 @@ def _random_states(engine: Engine) -> list[dict[str, Tensor]]:
         own["cuda"] = torch.cuda.get_rng_state(engine.device)
     states: list[dict[str, Tensor]] = gather_object([own]) if engine.world > 1 else [own]
     return states
-
-
-def _whole(value: Tensor) -> Tensor:
-    """A copy in the memory of the CPU, gathered from all processes where each has a part."""
-    full: Tensor = value.full_tensor() if hasattr(value, "full_tensor") else value
-    return full.detach().to("cpu", copy=True).contiguous()
 
 
 def _is_finite(checkpoint: Checkpoint) -> bool:

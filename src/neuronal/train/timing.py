@@ -70,5 +70,5 @@ def step_times(
 
 def _against(seconds: list[float], baseline: list[float]) -> StepTime:
     ratios = [own / other for own, other in zip(seconds, baseline, strict=True)]
-    low, middle, high = quantiles(ratios, n=4)
+    low, middle, high = quantiles(ratios, n=4, method="inclusive")
     return StepTime(median(seconds), middle, low, high)
