@@ -54,15 +54,15 @@ class Crossing:
         pairs: How many pairs were looked at, all their breakpoints found exactly.
         direct: Of these, those with one change, from the one class to the other.
         through_others: Those where a third class is predicted on the way.
-        median_first: Median place of the first change, 0 being the image that was drawn.
-        median_pieces: Median number of linear pieces between the two.
+        median_first: Median place of the first change, 0 being the image that was drawn; None without pairs.
+        median_pieces: Median number of linear pieces between the two; None without pairs.
     """
 
     pairs: int
     direct: Share
     through_others: Share
-    median_first: float
-    median_pieces: float
+    median_first: float | None
+    median_pieces: float | None
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "direct": self.direct.to_json(), "through_others": self.through_others.to_json()}
@@ -230,6 +230,6 @@ def crossing(model: nn.Module, x: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Cr
         total,
         Share(direct, total),
         Share(others, total),
-        median(firsts) if firsts else float("nan"),
-        median(counts) if counts else float("nan"),
+        median(firsts) if firsts else None,
+        median(counts) if counts else None,
     )

@@ -196,6 +196,84 @@ FIXUP_OR_NF = Reproduction(
     },
 )
 
+# Theorems 2 and 3, Figures 3, 7 and 8
+
+TINY = Recipe(
+    name="MNIST, 30 units",
+    model="fcn",
+    widths=(10, 10, 10),
+    data="mnist",
+    optim="adam",
+    lr=1e-3,
+    epochs=1,
+    batch_size=128,
+    holdout=0.0,
+    seeds=(0, 1, 2),
+    probes=(),
+)
+GROWING = (
+    TINY,
+    replace(TINY, name="MNIST, 64 units", widths=(64,), epochs=3),
+    replace(TINY, name="MNIST, 128-128 units", widths=(128, 128), epochs=5),
+)
+ON_CIFAR = (
+    replace(TINY, name="CIFAR-10, 30 units", data="cifar10", epochs=2),
+    replace(TINY, name="CIFAR-10, 128-128 units", data="cifar10", widths=(128, 128), epochs=5),
+)
+INTERPOLATION = Reproduction(
+    name="zero_bias/interpolation",
+    title="Images between images: equal patterns, interpolants and proofs",
+    where="Theorem 2, Section 3, Figures 3, 7 and 8",
+    procedure="interpolation",
+    scales={
+        "smoke": Setting(_both(_smoke(TINY)), {"pairs": 20, "crossings": 2, "interpolated": 3}),
+        "small": Setting(
+            tuple(one for recipe in (*GROWING, *ON_CIFAR) for one in _both(recipe)),
+            {"pairs": 2000, "crossings": 50, "interpolated": 200},
+        ),
+        "paper": Setting(
+            tuple(one for recipe in (*GROWING, *ON_CIFAR) for one in _both(recipe)),
+            {"pairs": 10_000, "crossings": 500, "interpolated": 1000},
+        ),
+    },
+    departs=(
+        "The paper has networks of 30 units and of growing size but says neither depth nor training; it looks at equal "
+        "patterns only. Pool winners count as part of a pattern: without them the theorem is false."
+    ),
+)
+CONVEX_REGION = Reproduction(
+    name="zero_bias/convex_region",
+    title="Convex mixtures of several images",
+    where="Theorem 3",
+    procedure="regions",
+    scales={
+        "smoke": Setting(
+            _both(_smoke(TINY)),
+            {"groups": 5, "mixtures": 20, "certificates": 3, "points": 3, "bounds": 200, "cone": False},
+        ),
+        "small": Setting(
+            tuple(one for recipe in GROWING for one in _both(recipe)),
+            {"groups": 100, "mixtures": 200, "certificates": 60, "points": 4, "bounds": 2000, "cone": False},
+        ),
+        "paper": Setting(
+            tuple(one for recipe in GROWING for one in _both(recipe)),
+            {"groups": 1000, "mixtures": 1000, "certificates": 500, "points": 4, "bounds": 20_000, "cone": False},
+        ),
+    },
+    departs="The paper proves it and shows no numbers; biased networks stand beside, where convexity holds as well.",
+)
+CONE = Reproduction(
+    name="zero_bias/cone",
+    title="Non-negative mixtures of several images",
+    where="beyond Theorem 3",
+    procedure="regions",
+    scales={
+        scale: replace(setting, options={**setting.options, "cone": True})
+        for scale, setting in CONVEX_REGION.scales.items()
+    },
+    departs="Not in the paper: without biases its convex region is a cone, which biased networks do not have.",
+)
+
 # Figure 4
 
 ZERO_IMAGE = Reproduction(
@@ -314,6 +392,9 @@ REPRODUCTIONS = (
     TABLE1_CIFAR_RESNET18,
     TABLE1_IMAGENET_RESNET50,
     AUGMENTATION,
+    INTERPOLATION,
+    CONVEX_REGION,
+    CONE,
     ZERO_IMAGE,
     TRAINING_CURVES,
     NTK,

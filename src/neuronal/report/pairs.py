@@ -33,7 +33,7 @@ def pairs_table(rows: Sequence[Pairs], data: str) -> Table:
             f"{sum(r.refuted for r in group):,}",
             f"{sum(r.unknown for r in group):,}",
             f"{1000 * sum(r.seconds for r in group) / len(group):.2f}",
-            f"{sum(r.crossing.median_first for r in group) / len(group):.2f}",
+            _mean([r.crossing.median_first for r in group if r.crossing.median_first is not None]),
             percent_with_interval(third),
         )
     seeds = sorted({row.seed for row in rows})
@@ -45,6 +45,10 @@ def pairs_table(rows: Sequence[Pairs], data: str) -> Table:
     )
     drawn.caption_justify = "left"
     return drawn
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.2f}" if values else "–"
 
 
 def grouped(rows: Iterable[Pairs]) -> list[list[Pairs]]:

@@ -119,8 +119,52 @@ def _ntk(answer: Mapping[str, Any]) -> list[Table]:
     return [limits, widths]
 
 
+def _interpolation(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _columns(
+        _title(answer),
+        ["network", "neuron"],
+        ["seed", "accuracy (%)", "equal patterns", "interpolants changed", "certified", "refuted", "open"],
+    )
+    for row in answer["result"]["rows"]:
+        drawn.add_row(
+            row["name"],
+            row["neuron"],
+            str(row["seed"]),
+            f"{100 * row['accuracy']:.1f}",
+            f"{row['same_pattern']['count']:,}/{row['same_pattern']['total']:,}",
+            f"{row['changed']:,}/{row['interpolants']:,}",
+            f"{row['certified']['count']:,}/{row['certified']['total']:,}",
+            str(row["refuted"]),
+            str(row["unknown"]),
+        )
+    return [drawn]
+
+
+def _regions(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _columns(
+        _title(answer),
+        ["network", "neuron"],
+        ["seed", "accuracy (%)", "groups", "convex changed", "conic changed", "certified", "refuted", "open"],
+    )
+    for row in answer["result"]["rows"]:
+        drawn.add_row(
+            row["name"],
+            row["neuron"],
+            str(row["seed"]),
+            f"{100 * row['accuracy']:.1f}",
+            str(row["groups"]),
+            *(f"{row[f'{kind}_changed']:,}/{row['mixtures']:,}" for kind in ("convex", "conic")),
+            f"{row['certified']['count']}/{row['certified']['total']}",
+            str(row["refuted"]),
+            str(row["unknown"]),
+        )
+    return [drawn]
+
+
 TABLES: dict[str, Any] = {
     "contrast_table": _contrast,
+    "interpolation": _interpolation,
+    "regions": _regions,
     "training_curves": _curves,
     "zero_image": _zero_image,
     "ntk": _ntk,

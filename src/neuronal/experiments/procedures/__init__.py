@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from neuronal.experiments.procedures import contrast_table, ntk, training_curves, zero_image
+from neuronal.experiments.procedures import contrast_table, interpolation, ntk, regions, training_curves, zero_image
 from neuronal.experiments.procedures.finding import Finding
 
 
@@ -21,7 +21,9 @@ class Procedure(Protocol):
 
 PROCEDURES: dict[str, Any] = {
     "contrast_table": contrast_table,
+    "interpolation": interpolation,
     "ntk": ntk,
+    "regions": regions,
     "training_curves": training_curves,
     "zero_image": zero_image,
 }

@@ -1,0 +1,163 @@
+"""Images between two images: pairs of one activation pattern, and what certificates prove (Figures 3, 7 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.data.catalogue import load
+from neuronal.experiments.pairs import Share, examine
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.pattern import group_by_pattern
+from neuronal.geometry.trace import outputs
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+STEPS = 1000
+"""Interpolants per pair, as in the paper."""
+SHOWN = 7
+"""Images in a row of the picture, both ends included."""
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every network: its accuracy, pairs of equal patterns and their interpolants, and certificates of random pairs."""
+    options = setting.options
+    rows, pictures = [], []
+    for recipe in setting.recipes:
+        for seed in recipe.seeds:
+            record, model = work.network(recipe, seed)
+            work.say(f"pairs of {recipe.name}, {recipe.family}, seed {seed}")
+            found = examine(model, recipe, recipe.family, seed, pairs=options["pairs"], crossings=options["crossings"])
+            x = load(recipe.data).scaled(recipe.scaling).test.x
+            predicted = outputs(model, x).argmax(1).cpu()
+            alike = pairs_of_equal_pattern(model, x, predicted, options["interpolated"])
+            changed = interpolants_that_differ(model, x, predicted, alike)
+            rows.append(
+                {
+                    "name": recipe.name,
+                    "neuron": recipe.family,
+                    "seed": seed,
+                    "data": recipe.data,
+                    "accuracy": record.metrics["accuracy"],
+                    "same_pattern": found.same_pattern.to_json(),
+                    "interpolated": len(alike),
+                    "interpolants": STEPS * len(alike),
+                    "changed": changed,
+                    "certified": found.certified.to_json(),
+                    "refuted": found.refuted,
+                    "unknown": found.unknown,
+                    "crossing": found.crossing.to_json(),
+                }
+            )
+            if recipe.family == "zero_bias" and seed == recipe.seeds[0] and len(alike):
+                pictures.append({"name": recipe.name, "rows": [_row(x[i], x[j]) for i, j in _apart(x, alike)[:3]]})
+    return {"rows": rows, "pictures": pictures}
+
+
+def pairs_of_equal_pattern(model: nn.Module, x: Tensor, predicted: Tensor, count: int) -> list[tuple[int, int]]:
+    """The first ``count`` pairs with one pattern and one predicted class, images that are the same left out."""
+    pairs: list[tuple[int, int]] = []
+    for group in group_by_pattern(model, x):
+        for i, j in combinations(torch.as_tensor(group).tolist(), 2):
+            if len(pairs) == count:
+                return pairs
+            if predicted[i] == predicted[j] and not torch.equal(x[i], x[j]):
+                pairs.append((i, j))
+    return pairs
+
+
+def interpolants_that_differ(
+    model: nn.Module, x: Tensor, predicted: Tensor, pairs: Sequence[tuple[int, int]], *, steps: int = STEPS
+) -> int:
+    """How many of ``steps`` evenly spaced images between the two of each pair have another class."""
+    t = torch.linspace(0, 1, steps).view(-1, *[1] * (x.dim() - 1))
+    different = 0
+    for i, j in pairs:
+        between = torch.lerp(x[i].expand(steps, *x.shape[1:]), x[j].expand(steps, *x.shape[1:]), t)
+        different += int((outputs(model, between).argmax(1).cpu() != predicted[i]).sum())
+    return different
+
+
+def _apart(x: Tensor, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Pairs that look most different first: those are worth a picture."""
+    return sorted(pairs, key=lambda pair: -(x[pair[0]] - x[pair[1]]).norm().item())
+
+
+def _row(a: Tensor, b: Tensor) -> list[Any]:
+    """A few images from ``a`` to ``b`` as bytes."""
+    t = torch.linspace(0, 1, SHOWN).view(-1, *[1] * a.dim())
+    images = torch.lerp(a.expand(SHOWN, *a.shape), b.expand(SHOWN, *b.shape), t)
+    pixels: list[Any] = (images * 255).round().clamp(0, 255).int().tolist()
+    return pixels
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """Theorem 2 on equal patterns, that these die out as accuracy grows, and that proofs do not."""
+    rows = answer["result"]["rows"]
+    checked = [row for row in rows if row["interpolants"]]
+    found = []
+    if checked:
+        wrong = sum(row["changed"] for row in checked)
+        count = sum(row["interpolants"] for row in checked)
+        found.append(
+            Finding(
+                "Theorem 2: between inputs of one activation pattern and class the class does not change",
+                "reproduced" if not wrong else "not reproduced",
+                f"{wrong} of {count:,} interpolants differ, zero-bias and biased networks alike",
+            )
+        )
+    best = [row for row in rows if row["accuracy"] > 0.9] or [max(rows, key=lambda row: row["accuracy"])]
+    equal = _total(row["same_pattern"] for row in best)
+    proved = _total(row["certified"] for row in best)
+    lowest = min(row["accuracy"] for row in best)
+    found.append(
+        Finding(
+            "In accurate networks no pairs of one activation pattern are found",
+            "reproduced" if equal.count <= 1e-4 * equal.total else "not reproduced",
+            f"{equal.count:,} of {equal.total:,} pairs in networks of at least {100 * lowest:.1f}%",
+        )
+    )
+    low, high = proved.interval
+    found.append(
+        Finding(
+            "So the guarantee is lost in accurate networks (no free lunch)",
+            "not true as stated" if proved.count > 0.5 * proved.total else "reproduced",
+            f"exact methods prove {100 * proved.count / max(1, proved.total):.1f}% ({100 * low:.1f} to {100 * high:.1f}) of "
+            f"{proved.total:,} random pairs of one class in these networks",
+        )
+    )
+    found += _without_biases(rows)
+    return found
+
+
+def _without_biases(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    shares = {
+        neuron: _total(row["certified"] for row in rows if row["neuron"] == neuron)
+        for neuron in ("zero_bias", "standard")
+    }
+    if not all(share.total for share in shares.values()):
+        return []
+    (zero_low, zero_high), (low, high) = shares["zero_bias"].interval, shares["standard"].interval
+    apart = zero_low > high or zero_high < low
+    numbers = "; ".join(
+        f"{name} {100 * share.count / share.total:.2f}% ({100 * share.interval[0]:.2f} to {100 * share.interval[1]:.2f})"
+        for name, share in shares.items()
+    )
+    return [
+        Finding(
+            "Such guarantees hardly exist in networks with biases",
+            "not true as stated" if not (apart and zero_low > high) else "reproduced",
+            f"certified segments: {numbers}",
+        )
+    ]
+
+
+def _total(shares: Any) -> Share:
+    many = list(shares)
+    return Share(sum(s["count"] for s in many), sum(s["total"] for s in many))

@@ -1,0 +1,153 @@
+"""Mixtures of several images: convex ones (Theorem 3) and, without biases, all non-negative ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.certify.branch import Budget
+from neuronal.certify.simplex import certify_cone, certify_hull
+from neuronal.data.catalogue import load
+from neuronal.experiments.pairs import Share
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.pattern import group_by_pattern
+from neuronal.geometry.trace import outputs
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+SPAN = 3.0
+"""Weights of non-negative combinations are powers of ten from minus this to this."""
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every network: random mixtures of groups that share a pattern and a class, and certificates for random groups.
+
+    ``options``: ``mixtures`` per group, ``groups`` to mix, ``certificates`` to try, ``points`` in each, ``cone`` or not.
+    """
+    options = setting.options
+    rows = []
+    for recipe in setting.recipes:
+        for seed in recipe.seeds:
+            record, model = work.network(recipe, seed)
+            work.say(f"mixtures of {recipe.name}, {recipe.family}, seed {seed}")
+            test = load(recipe.data).scaled(recipe.scaling).test
+            x, y = test.x, test.y
+            predicted = outputs(model, x).argmax(1).cpu()
+            groups = groups_of_equal_pattern(model, x, predicted, options["groups"])
+            generator = torch.Generator().manual_seed(seed)
+            convex = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=False)
+            conic = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=True)
+            verdicts = _certified(model, x, y, predicted, options, generator)
+            rows.append(
+                {
+                    "name": recipe.name,
+                    "neuron": recipe.family,
+                    "seed": seed,
+                    "accuracy": record.metrics["accuracy"],
+                    "groups": len(groups),
+                    "largest_group": max(map(len, groups), default=0),
+                    "mixtures": options["mixtures"] * len(groups),
+                    "convex_changed": convex,
+                    "conic_changed": conic,
+                    "certified": Share(verdicts.count("certified"), len(verdicts)).to_json(),
+                    "refuted": verdicts.count("refuted"),
+                    "unknown": verdicts.count("unknown"),
+                }
+            )
+    return {"rows": rows, "cone": options["cone"], "points": options["points"]}
+
+
+def groups_of_equal_pattern(model: nn.Module, x: Tensor, predicted: Tensor, count: int) -> list[Tensor]:
+    """The largest groups of three or more inputs with one pattern and one predicted class."""
+    found = []
+    for group in group_by_pattern(model, x):
+        members = torch.as_tensor(group)
+        found += [members[predicted[members] == label] for label in predicted[members].unique()]
+    large = [group for group in found if len(group) >= 3]
+    return sorted(large, key=len, reverse=True)[:count]
+
+
+def mixtures_that_differ(
+    model: nn.Module,
+    x: Tensor,
+    predicted: Tensor,
+    groups: Sequence[Tensor],
+    count: int,
+    generator: torch.Generator,
+    *,
+    cone: bool,
+) -> int:
+    """How many of ``count`` random mixtures of each group have another class than its members."""
+    different = 0
+    for group in groups:
+        weights = torch.rand(count, len(group), generator=generator)
+        weights = 10 ** (SPAN * (2 * weights - 1)) if cone else -(1 - weights).log()
+        if not cone:
+            weights = weights / weights.sum(1, keepdim=True)
+        mixed = (weights @ x[group].flatten(1)).view(count, *x.shape[1:])
+        different += int((outputs(model, mixed).argmax(1).cpu() != predicted[group[0]]).sum())
+    return different
+
+
+def _certified(
+    model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, options: Mapping[str, Any], generator: torch.Generator
+) -> list[str]:
+    """Verdicts for random groups of one class, all classified right, whatever their patterns."""
+    certify = certify_cone if options["cone"] else certify_hull
+    right = (predicted == y).nonzero().flatten()
+    verdicts: list[str] = []
+    while len(verdicts) < options["certificates"]:
+        label = y[right[int(torch.randint(len(right), (), generator=generator))]]
+        members = right[y[right] == label]
+        chosen = members[torch.randperm(len(members), generator=generator)[: options["points"]]]
+        verdicts.append(certify(model, x[chosen], budget=Budget(bounds=options["bounds"])).verdict)
+    return verdicts
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """Convexity holds with biases too; only the cone is special."""
+    rows, cone = answer["result"]["rows"], answer["result"]["cone"]
+    found = []
+    mixed = [row for row in rows if row["mixtures"]]
+    for neuron in dict.fromkeys(row["neuron"] for row in mixed):
+        own = [row for row in mixed if row["neuron"] == neuron]
+        total = sum(row["mixtures"] for row in own)
+        convex, conic = (sum(row[f"{kind}_changed"] for row in own) for kind in ("convex", "conic"))
+        if cone:
+            holds = conic == 0
+            found.append(
+                Finding(
+                    f"{neuron}: non-negative combinations of inputs of one pattern and class keep the class",
+                    "reproduced" if holds else "not reproduced",
+                    f"{conic:,} of {total:,} random ones differ (weights over {10 ** (2 * SPAN):,.0f} to 1)",
+                )
+            )
+        else:
+            biased = neuron != "zero_bias"
+            found.append(
+                Finding(
+                    "Such guarantees hardly exist in networks with biases (Theorem 3)"
+                    if biased
+                    else "Theorem 3: convex combinations of inputs of one pattern and class keep the class",
+                    ("not true as stated" if biased else "reproduced") if convex == 0 else "not reproduced",
+                    f"{neuron}: {convex:,} of {total:,} random ones differ",
+                )
+            )
+    for neuron in dict.fromkeys(row["neuron"] for row in rows):
+        shares = [row["certified"] for row in rows if row["neuron"] == neuron]
+        share = Share(sum(s["count"] for s in shares), sum(s["total"] for s in shares))
+        low, high = share.interval
+        what = "cones" if cone else "hulls"
+        found.append(
+            Finding(
+                f"{neuron}: {what} of {answer['result']['points']} random inputs of one class, patterns different",
+                "reproduced" if share.count else "not reproduced",
+                f"{share.count} of {share.total} certified ({100 * low:.0f} to {100 * high:.0f}%)",
+            )
+        )
+    return found
