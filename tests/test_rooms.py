@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *CORE,
     },
     "bench": {"train", "certify", "geometry", "models", "nn", "ops", "data", *CORE},
-    "report": {"bench", "experiments", "convert", "train", "nn", "ops", "data", *CORE},
+    "report": {"bench", "experiments", "geometry", "convert", "train", "nn", "ops", "data", *CORE},
     "cli": {
         "report",
         "bench",

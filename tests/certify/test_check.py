@@ -69,6 +69,11 @@ def test_the_checker_gives_no_module_a_wrong_degree(name):
     assert exported_degree(module.eval(), shape) in {degree, None}
 
 
+@pytest.mark.parametrize("name", [n for n, (_, d) in FUNCTIONS.items() if d is None and "scales" in n])
+def test_the_checker_sees_arguments_that_scale(name):
+    assert exported_degree(Function(FUNCTIONS[name][0]), (6,)) is None
+
+
 def test_a_bias_that_came_later_is_found():
     model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False))
     certificate = certify_scaling(model)

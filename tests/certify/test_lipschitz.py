@@ -1,5 +1,6 @@
 """Lipschitz bounds against explicit operators, Jacobians and pairs of inputs."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from neuronal.certify.check import check
 from neuronal.certify.lipschitz import certify_lipschitz_ball, lipschitz_bound
 from neuronal.certify.lipschitz_rules import NotLipschitz
 from neuronal.certify.norms import convolution_norm, matrix_norm
@@ -257,3 +259,39 @@ def test_doors_and_an_untouched_model():
         lipschitz_bound(model, torch.randn(4))
     assert model[0].weight.dtype == torch.float32
     assert model.training
+
+
+CHECKED = {
+    "linear": (lambda: nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 4)), (6,)),
+    "coupled": (lambda: nn.Sequential(ImplicitBiasLinear(6, 20, coupling=-0.5), nn.ReLU(), nn.Linear(20, 4)), (6,)),
+    "pushed apart": (
+        lambda: nn.Sequential(ImplicitBiasLinear(6, 20, coupling=0.05), nn.ReLU(), nn.Linear(20, 4)),
+        (6,),
+    ),
+    "cnn": (lambda: small("cnn", "implicit_bias", norm="none"), (2, 8, 8)),
+    "batch norm": (lambda: stirred(small("cnn", "standard", norm="batch")), (2, 8, 8)),
+    "residual": (lambda: small("resnet18", "standard", norm="none"), (2, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_balls_are_confirmed_and_forged_ones_are_not(name):
+    torch.manual_seed(2)
+    make, shape = CHECKED[name]
+    model = make()
+    certificate = certify_lipschitz_ball(model, torch.rand(shape))
+    assert certificate.verdict == "certified"
+    assert check(certificate, model)
+    evidence = certificate.evidence
+    for change in (
+        {"radius": evidence.radius * 30},  # in a deep network the checker's own bound is tighter
+        {"margin": evidence.margin * 1.3},
+        {"label": (evidence.label + 1) % 3},
+        {"error": evidence.margin},
+        {"error": -evidence.error - 1e-9},
+    ):
+        assert not check(replace(certificate, evidence=replace(evidence, **change)), model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    assert not check(certificate, model)

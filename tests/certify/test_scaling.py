@@ -191,6 +191,16 @@ FUNCTIONS = {
         ),
         1,
     ),
+    "attention with a mask that scales": (
+        lambda x: F.scaled_dot_product_attention(
+            *[F.normalize(x.view(-1, 1, 2, 3), dim=-1, eps=0.0)] * 2,
+            x.view(-1, 1, 2, 3),
+            x.view(-1, 1, 6)[..., None, :2],
+        ),
+        None,
+    ),
+    "a norm with a weight that scales": (lambda x: F.layer_norm(x, (6,), weight=x[0], eps=0.0), None),
+    "a norm with a bias that scales": (lambda x: F.group_norm(x, 1, bias=x[0], eps=0.0), None),
     "maximum": (lambda x: torch.maximum(x, F.linear(x, WEIGHT.to(x))), 1),
     "maximum with 1": (lambda x: torch.maximum(x, torch.ones(6).to(x)), None),
     "the largest two": (lambda x: x.topk(2).values, 1),

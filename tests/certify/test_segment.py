@@ -180,6 +180,8 @@ def test_exact_breakpoints_take_over_when_bounds_are_not_allowed_to_cut(name):
     none = certify_segments(model, a, b, budget=Budget(bounds=1, exact=False))
     assert "unknown" in {c.verdict for c in none}
     assert any("budget" in c.reason for c in none)
+    late = certify_segments(model, a, b, budget=Budget(bounds=1, seconds=0))
+    assert any("seconds" in c.reason for c in late if c.verdict == "unknown")
 
 
 def test_batches_say_what_single_segments_say():
@@ -234,5 +236,7 @@ def test_wrong_inputs_are_named(a, b, message):
 def test_a_wrong_promise_and_a_single_score_are_named():
     with pytest.raises(ValueError, match="promise needs to be one of real, float32"):
         certify_segment(nn.Linear(4, 2), torch.zeros(4), torch.ones(4), promise="exact")
+    with pytest.raises(ValueError, match="returns its input"):
+        certify_segment(nn.Identity(), torch.zeros(4), torch.ones(4))
     with pytest.raises(ValueError, match="two or more classes"):
         certify_segment(nn.Linear(4, 1), torch.zeros(4), torch.ones(4))

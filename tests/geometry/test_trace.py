@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.geometry.trace import evaluating, outputs, watching
+from neuronal.geometry.trace import evaluating, outputs, watching, watching_relus
 
 
 def test_outputs_are_those_of_one_pass_in_evaluation_mode():
@@ -48,3 +48,24 @@ def test_watching_sees_every_call_in_order_and_leaves_no_hook():
     model(torch.randn(2, 3))
     assert len(seen) == 6
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+class Functional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True))
+
+    def forward(self, x):
+        return torch.relu(self.inner(x)) + nn.functional.relu(-x.sum())
+
+
+def test_relus_are_seen_whoever_calls_them():
+    model, seen = Functional(), []
+    with watching_relus(model, lambda name, y: seen.append((name, tuple(y.shape)))):
+        model(torch.randn(2, 3))
+        model(torch.randn(5, 3))
+    assert seen == [("inner.1", (2, 4)), ("", (2, 4)), (":2", ()), ("inner.1", (5, 4)), ("", (5, 4)), (":2", ())]
+    torch.relu(torch.ones(1))
+    model(torch.randn(2, 3))
+    assert len(seen) == 6
+    assert not model._forward_pre_hooks

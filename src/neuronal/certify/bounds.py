@@ -36,12 +36,14 @@ Write L, U for the two affine functions of lam, L_i, U_i for their values at the
 3. *Underflow* costs at most ``tiny`` (the smallest normal number) for each of n products and for each entry of c and of
    the argument of |W|: 4 tiny (|W| 1 + n) is added. Flushed subnormal *weights* are not covered.
 
-4. *Overflow* is excluded beforehand: |L_i|, |U_i| <= M gives at most 2 (|W| 1) M + 2 B after an affine step, up to
-   rounding. Where that recursion leaves the range of our arithmetic or of float32 (promise ``float32``), nothing is
-   ever certified (:meth:`Bounds.fits`). Weights that are not finite end the same way.
+4. *Overflow* is excluded beforehand: |L_i|, |U_i| <= M gives |c| + rho <= M and at most (|W| 1) M + B after an affine
+   step, up to the factors h (1 + g); sums on the way stay below 16 times that. Where this recursion leaves the range
+   of our arithmetic, or of float32 for the promise ``float32``, nothing is ever certified (:meth:`Bounds.fits`).
+   Weights that are not finite end the same way.
 
-5. *Inputs.* Points are exact for ``real`` (up to u |p| where they are cast). Deployed inputs are computed: with
-   P = sum_k |p_k|, any of the usual formulas gives sum lam_k p_k up to gamma_{K+5}(v) P, however small the sum itself is.
+5. *Inputs.* Points are exact for ``real`` (up to u |p| where they are cast). Deployed inputs are computed. With
+   P = sum_k |p_k|, sum_k lam_k p_k from weights that were divided by their sum, or p_0 + sum_k lam_k (p_k - p_0), is
+   right up to gamma_{2K+10}(v) P, but no better where the points cancel and the result is small.
 
 6. *Interpolation.* Before the first bend the value is affine on the whole simplex: sub-simplices with vertices Lam get
    fl(Lam C) +- R with R = max_i rho_i + gamma_{K+8}(u) max_k |C_k|, because every row of Lam is a convex combination
@@ -144,9 +146,8 @@ class Bounds:
         self.program = program.to(dtype)
         self.steps = self.program.steps
         last = program.steps[-1]
-        self.head = (
-            last.op if isinstance(last.op, Dense) and last.op.weight.dim() == 2 and len(last.shape) == 1 else None
-        )
+        assert last.output == program.output
+        self.head = last.op if isinstance(last.op, Dense) and len(last.shape) == 1 else None
         self.bends = next((i for i, s in enumerate(self.steps) if isinstance(s.op, Kink | Maximum)), len(self.steps))
         self.bends = min(self.bends, len(self.steps) - (self.head is not None))
         self.end = len(self.steps) - (self.head is not None)
@@ -185,8 +186,8 @@ class Bounds:
         op = step.op
         if isinstance(op, Affine) and op.terms:
             rule = self.rounding[step.output]
-            grow = 2 * rule.row_sum * inputs[0] + 2 * rule.bias
-            return grow * 2 if math.isfinite(rule.keep) else math.inf  # twice: a margin has two logits
+            two = 2.0 if step is self.steps[-1] else 1.0  # a margin has two logits
+            return two * (2 * rule.keep + rule.share) * (rule.row_sum * inputs[0] + 1.01 * rule.bias)
         if isinstance(op, Sum):
             return 1.01 * (inputs[0] + abs(op.factor) * inputs[1])
         if isinstance(op, Kink):
@@ -200,7 +201,7 @@ class Bounds:
         given = points.to(self.dtype)
         off = 2 * self.u * points.abs() * (given.double() != points)
         if self.v:
-            off = off + 1.01 * gamma(count + 5, self.v) * points.abs().sum(0)
+            off = off + 1.01 * gamma(2 * count + 8, self.v) * points.abs().sum(0)
         off = (off * (1 + 4 * self.u)).to(self.dtype)
         off = off * (1 + 4 * self.u) + 4 * self.u * given.abs() * (off > 0)
         live = {0: Band((given - off).flatten(0, 1), (given + off).flatten(0, 1))}

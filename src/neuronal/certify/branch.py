@@ -34,13 +34,13 @@ class Budget:
         bounds: Parts whose bounds are computed, for each input set.
         memory: Bytes for intermediate values, of many questions together.
         exact: Whether exact breakpoints may be computed where bounds do not decide (segments only).
-        pieces: How many pieces between breakpoints may be proved one by one.
+        seconds: Time in which the pieces between breakpoints of one segment may be proved one by one.
     """
 
     bounds: int = 2048
     memory: int = 2**28
     exact: bool = True
-    pieces: int = 20_000
+    seconds: float = 300.0
 
 
 @dataclass(eq=False)
@@ -143,14 +143,16 @@ class _Group:
         rows = torch.arange(len(self.points), device=self.points.device)
         corners = torch.eye(count, dtype=torch.float64, device=self.points.device).expand(len(rows), -1, -1)
         if start > 1:
-            rows, corners = (
-                rows.repeat_interleave(start),
-                _uniform(start).repeat(len(rows), 1, 1).to(self.points.device),
-            )
+            corners = _uniform(start).to(self.points.device).repeat(len(rows), 1, 1)
+            rows = rows.repeat_interleave(start)
         stages = self.prover.stages_for(self.points)
         with plain_arithmetic(self.points.device):
             for stage in stages:
-                rows, corners = self._stage(stage, rows, corners, last=stage is stages[-1])
+                spent = torch.tensor(
+                    [self.found[r].bounds >= self.budget.bounds for r in rows.tolist()], dtype=torch.bool
+                )
+                self._keep_open(rows[spent], corners[spent])
+                rows, corners = self._stage(stage, rows[~spent], corners[~spent], last=stage is stages[-1])
         self._keep_open(rows, corners)
         return self.found
 
@@ -160,26 +162,29 @@ class _Group:
             return rows, corners
         named, local = rows.unique(return_inverse=True)
         images = stage.images(self.points[named])
-        cuts = SLOW_CUTS if last else QUICK_CUTS
-        given_up: list[tuple[Tensor, Tensor]] = []
-        for _ in range(cuts):
+        limits = {row: self._limit(self.found[row]) for row in named.tolist()}
+        left: list[tuple[Tensor, Tensor]] = []
+        for _ in range(SLOW_CUTS if last else QUICK_CUTS):
             lower = self.prover.margins(stage, images, local, corners, self.classes[rows])
             for row, n in zip(*(t.tolist() for t in rows.unique(return_counts=True)), strict=True):
                 self.found[row].bounds += n
             proved = lower > 0
             self._keep_proved(rows[proved], corners[proved])
             rows, local, corners = self._halves(rows[~proved], local[~proved], corners[~proved])
-            spent = torch.tensor([self._is_spent(self.found[r]) for r in rows.tolist()], dtype=torch.bool)
-            given_up.append((rows[spent], corners[spent]))
+            spent = torch.tensor([self._is_spent(self.found[r], limits[r]) for r in rows.tolist()], dtype=torch.bool)
+            left.append((rows[spent], corners[spent]))
             rows, local, corners = rows[~spent], local[~spent], corners[~spent]
             if not len(rows):
                 break
-        for r, c in given_up:
-            self._keep_open(r, c)
-        return rows, corners
+        left.append((rows, corners))
+        return torch.cat([r for r, _ in left]), torch.cat([c for _, c in left])
 
-    def _is_spent(self, found: Search) -> bool:
-        return found.bounds >= (self.budget.bounds if found.proved else min(HOPELESS, self.budget.bounds))
+    def _limit(self, found: Search) -> int:
+        """The number of bounds after which to stop if not one part was proved."""
+        return min(found.bounds + HOPELESS, self.budget.bounds)
+
+    def _is_spent(self, found: Search, limit: int) -> bool:
+        return found.bounds >= (self.budget.bounds if found.proved else limit)
 
     def _halves(self, rows: Tensor, local: Tensor, corners: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Both halves of each part, cut at the middle of its longest edge, unless the model refutes that point."""

@@ -9,14 +9,22 @@ from torch import nn
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.check_activity import check_activity
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment
+from neuronal.certify.check_lipschitz import check_lipschitz
 from neuronal.certify.check_scaling import check_scaling
+from neuronal.certify.lipschitz import LipschitzBall
 from neuronal.names import find
+
+
+def _check_any_ball(certificate: Certificate, model: nn.Module) -> bool:
+    by_lipschitz = isinstance(certificate.evidence, LipschitzBall)
+    return (check_lipschitz if by_lipschitz else check_ball)(certificate, model)
+
 
 CHECKERS: dict[str, Callable[[Certificate, nn.Module], bool]] = {
     "segment": check_segment,
     "hull": check_hull,
     "cone": check_cone,
-    "ball": check_ball,
+    "ball": _check_any_ball,
     "scaling": check_scaling,
     "activity": check_activity,
 }

@@ -180,7 +180,7 @@ def _cloud_margin(model: nn.Module, points: Tensor, part: Tensor, label: int, pr
     """A lower bound of how far the class leads, anywhere on the part."""
     unit = FLOAT32 if promise == "float32" else 0.0
     size = points.abs().sum(0, keepdim=True)
-    n = len(points) + 8
+    n = 2 * len(points) + 8  # roundings of an input on the segment, each as large as the ends allow
     vertices = (part @ points.flatten(1)).view(len(part), 1, *points.shape[1:])
     result = model(Cloud(list(vertices), n * (2 * OWN + 1.01 * unit) * size, unit))
     return _lead(result, label)

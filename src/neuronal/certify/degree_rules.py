@@ -32,12 +32,15 @@ def degree_of_result(call: Call) -> Degrees:
     degrees = call.inputs()
     if call.name not in ALWAYS and not any(degrees):
         return NONE
-    return RULES.get(call.name, _unknown)(call)
+    found = RULES.get(call.name, _unknown)(call)
+    for name in call.forgotten():
+        call.breaks(f"computes {call.name} with a {name} that depends on the scale of the input", "operation")
+    return found
 
 
 def _unknown(call: Call) -> Fraction:
     call.breaks(f"computes {call.name}, of which no degree is known", "operation")
-    return max(call.inputs())
+    return max(call.degree(name) for name in call.forgotten())
 
 
 # Copies, sums, maxima: one value in, the same degree out.
@@ -112,8 +115,9 @@ def _converted(call: Call) -> Fraction:
 
 @_for("copy")
 def _copied(call: Call) -> Fraction:
+    before = call.degree()  # of what is overwritten; whether the rest of its memory agrees is the recorder's question
     is_neutral_source = not call.depends(call["src"]) and is_neutral(call["src"])
-    return call.degree("self" if is_neutral_source else "src")
+    return before if is_neutral_source else call.degree("src")
 
 
 @_for("fill zero")
@@ -145,6 +149,7 @@ def _needs_none(call: Call, name: str) -> None:
 
 @_for("sign sgn isnan isinf isfinite argmax argmin argsort")
 def _unchanged(call: Call) -> Fraction:
+    call.degree()
     return NONE
 
 
@@ -256,6 +261,7 @@ def _norm(call: Call) -> Fraction:
 
 @_for("native_layer_norm native_group_norm _fused_rms_norm")
 def _normalised(call: Call) -> Fraction:
+    call.degree("input")
     if call["eps"] != 0:
         size = "the precision" if call["eps"] is None else f"{call['eps']:g}"
         call.breaks(f"divides by the size of its input plus eps = {size}, which does not scale", "eps")
@@ -309,6 +315,8 @@ LEAVING = "_local_scalar_dense equal nonzero masked_select _unique _unique2 uniq
 @_for(LEAVING)
 def _leaves(call: Call) -> Fraction:
     call.breaks(f"decides by the input's values what to compute ({call.name})", "control")
+    for name in call.forgotten():
+        call.degree(name)
     return NONE
 
 

@@ -63,6 +63,7 @@ class Call:
     ):
         self.name, self.arguments = name, arguments
         self._degree_of, self.breaks, self.notes_zero = degree_of, breaks, notes_zero
+        self._asked: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
         return self.arguments[name]
@@ -73,7 +74,13 @@ class Call:
 
     def degree(self, name: str = "self") -> Fraction:
         """The degree of an argument; constants have 0."""
+        self._asked.add(name)
         return self._degree_of(self[name]) or NONE
+
+    def forgotten(self) -> list[str]:
+        """Arguments that scale and that the rule did not ask about."""
+        names = [name for name, value in self.arguments.items() if any(map(self._degree_of, _flat([value])))]
+        return [name for name in names if name not in self._asked]
 
     def inputs(self) -> list[Fraction]:
         """Degrees of all arguments that depend on the input."""
@@ -81,6 +88,7 @@ class Call:
 
     def join(self, *names: str, kind: str = "constant", reason: str = "") -> Fraction:
         """The one degree of all these arguments (lists of values too); None and neutral constants do not count."""
+        self._asked.update(names)
         values = [v for v in _flat(self[n] for n in names) if v is not None]
         degrees = [d for d in map(self._degree_of, values) if d is not None]
         constants = [v for v in values if not self.depends(v)]

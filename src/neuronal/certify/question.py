@@ -44,7 +44,9 @@ def classifier(model: nn.Module, x: Tensor) -> Program:
         raise ValueError(
             f"{type(model).__name__} does not take inputs of shape {tuple(x.shape[1:])}: {first}"
         ) from error
-    shape = next(step.shape for step in reversed(program.steps) if step.output == program.output)
+    if not program.steps:
+        raise ValueError(f"{type(model).__name__} returns its input; there is nothing to ask about.")
+    shape = program.steps[-1].shape
     if len(shape) != 1 or shape[0] < 2:
         raise ValueError(f"The model needs one score for each of two or more classes, got outputs of shape {shape}.")
     return program

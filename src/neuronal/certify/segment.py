@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import monotonic
 
 import torch
 from torch import Tensor, nn
@@ -148,7 +149,7 @@ class _Segments:
             return f"The budget of {self.budget.bounds} bounds is spent."
         open_parts, found.open = _joined(found.open), []
         y = int(self.labels[i])
-        lowest = float("inf")
+        lowest, end = float("inf"), monotonic() + self.budget.seconds
         for part in open_parts:
             x = combine(self.points, self._rows(i, part), part)
             line = pieces(self.prover.program, x[:1], x[1:], memory=self.budget.memory)[0]
@@ -158,10 +159,8 @@ class _Segments:
             found.witness = self._seen(i, t, margin)
             if found.witness is not None:
                 return ""
-            if found.bounds + len(t) > self.budget.pieces:
-                found.open.append(part)
-                return f"There are more pieces than the {self.budget.pieces} that may be proved one by one."
-            self._prove_pieces(i, t.unique(), found)
+            if not self._prove_pieces(i, t.unique(), found, end):
+                return f"There are {len(t) - 1} pieces, more than can be proved in {self.budget.seconds:g} seconds."
         return (
             f"Exact breakpoints leave a margin of {lowest:.3g} between the classes, "
             "which rounding errors of this size do not let us prove or refute."
@@ -175,17 +174,22 @@ class _Segments:
         seen = classes_of(self.model, self._inputs(i, weights), self.prover) != self.labels[i]
         return weights[seen.nonzero()[0, 0]] if seen.any() else None
 
-    def _prove_pieces(self, i: int, t: Tensor, found: Search) -> None:
+    def _prove_pieces(self, i: int, t: Tensor, found: Search, end: float) -> bool:
+        """Bounds on each piece between neighbours of ``t``, until one fails; False if there was no time for all."""
         stage = self.prover.stages_for(self.points[i])[-1]
         ends = torch.stack([1 - t, t], dim=1)
-        corners = torch.stack([ends[:-1], ends[1:]], dim=1)
-        rows = torch.zeros(len(corners), dtype=torch.long, device=t.device)
         with plain_arithmetic(self.points.device):
             images = stage.images(self.points[i : i + 1])
-            lower = self.prover.margins(stage, images, rows, corners, self.labels[i].expand(len(rows)))
-        found.bounds += len(rows)
-        found.proved += list(corners[lower > 0])
-        found.open += list(corners[~(lower > 0)])
+            for corners in torch.stack([ends[:-1], ends[1:]], dim=1).split(256):
+                if monotonic() > end or found.open:
+                    found.open += list(corners)
+                    continue
+                rows = torch.zeros(len(corners), dtype=torch.long, device=t.device)
+                lower = self.prover.margins(stage, images, rows, corners, self.labels[i].expand(len(rows)))
+                found.bounds += len(rows)
+                found.proved += list(corners[lower > 0])
+                found.open += list(corners[~(lower > 0)])
+        return monotonic() <= end
 
 
 def _joined(parts: list[Tensor]) -> list[Tensor]:
