@@ -26,6 +26,7 @@ from torch import Tensor
 
 from neuronal.names import UnknownName, unknown
 from neuronal.ops.grid import Precision, SigmaName, precision_for, without_grid
+from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.newton import Sums, largest, linear, newton, sums_over
 
 MAX_STEPS = 60
@@ -68,6 +69,7 @@ def solve(
     sigma: SigmaName = "tanh",
     tolerance: float = 1e-4,
     max_steps: int = MAX_STEPS,
+    check: bool = True,
 ) -> Solution:
     r"""Solves the equation for every row; differentiable with respect to ``a``, ``coupling`` and ``slope``.
 
@@ -78,6 +80,8 @@ def solve(
         sigma: ``"clip"`` puts clip(t, -1, 1) in the place of tanh(t).
         tolerance: Bound on the residual to stop at.
         max_steps: Newton steps after which a row is given up and reported as not converged.
+        check: Whether to look at coupling and slope, for which a GPU has to be waited for. Not if it is known that
+            solutions are unique.
 
     Raises:
         ValueError: :math:`\lambda p \ge 1` (clip: 1/2), where solutions need not be unique, or a slope that is not positive.
@@ -93,7 +97,7 @@ def solve(
         raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = (torch.as_tensor(v, device=a.device, dtype=work).expand(a.shape[0]) for v in (coupling, slope))
-    if not torch.compiler.is_compiling():
+    if check and not torch.compiler.is_compiling():
         check_unique(lam, p, TANH_BOUND if sigma == "tanh" else ANY_BOUND)
     value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps, sigma)
     return Solution(value.to(a.dtype), residual, steps, converged)
@@ -119,7 +123,21 @@ def _solve(
     a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with torch.autocast(a.device.type, enabled=False):
-        return _solve_rows(a, coupling, slope, tolerance, max_steps, sigma)
+        if not kernels.covers(a, tolerance, sigma):
+            return _solve_rows(a, coupling, slope, tolerance, max_steps, sigma)
+        value, residual, steps = kernels.solve(a, coupling, slope, tolerance, max_steps)
+        # Rows the kernel gave up on, as too wide for it or too hard. Those that hold NaN have one as their residual.
+        left = (residual == torch.inf) | ((residual > tolerance) & (steps < max_steps))
+        if _some(left):
+            value[left], residual[left], steps[left], _ = _solve_rows(
+                a[left], coupling[left], slope[left], tolerance, max_steps, sigma
+            )
+        return value, residual, steps, residual <= tolerance
+
+
+def _some(flags: Tensor) -> bool:
+    """Whether any is set; not to be known while a CUDA graph is recorded."""
+    return not (flags.is_cuda and torch.cuda.is_current_stream_capturing()) and bool(flags.any())
 
 
 def _solve_rows(
@@ -161,7 +179,15 @@ def _vjp(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for a, coupling and slope: v with A v = g, and what follows from it, row by row."""
     with torch.autocast(z.device.type, enabled=False):
-        return _vjp_rows(g, z, coupling, slope, with_coupling, with_slope, sigma)
+        if not kernels.covers(z, 1.0, sigma):
+            return _vjp_rows(g, z, coupling, slope, with_coupling, with_slope, sigma)
+        *found, covered = kernels.vjp(g, z, coupling, slope, with_coupling, with_slope)
+        if covered is not None and _some(~covered):
+            left = ~covered
+            some = _vjp_rows(g[left], z[left], coupling[left], slope[left], with_coupling, with_slope, sigma)
+            for whole, part in zip(found, some, strict=True):
+                whole[left] = part
+        return found[0], found[1], found[2]
 
 
 def _vjp_rows(
