@@ -113,8 +113,10 @@ def _sums(nodes, table, rest, EXACT: tl.constexpr):
         inside = (source >= 0) & (source < _BLOCKS)
         index = tl.where(inside, source, 0) * (_REACH * _BLOCK) + which * _BLOCK + node % _BLOCK
         values = tl.gather(tl.reshape(parts, (_BLOCKS * _REACH * _BLOCK,)), index, 0)
-        return tl.sum(tl.reshape(tl.where(inside, values, 0.0), (_REACH, _NODES)), 0) * (1 / _SIZE)
-    return _product(nodes, table, rest, False, _SIDE, _WINDOW)
+        found = tl.sum(tl.reshape(tl.where(inside, values, 0.0), (_REACH, _NODES)), 0) * (1 / _SIZE)
+    else:
+        found = _product(nodes, table, rest, False, _SIDE, _WINDOW)
+    return found
 
 
 @triton.jit
@@ -124,10 +126,12 @@ def _table(kernel, EXACT: tl.constexpr):
         flat = tl.arange(0, _BLOCK * _REACH * _BLOCK)
         seen = flat % (_REACH * _BLOCK)
         difference = _BLOCK * (seen // _BLOCK - _REACH // 2) + flat // (_REACH * _BLOCK) - seen % _BLOCK
-        return tl.reshape(tl.gather(kernel, difference + _NODES // 2, 0), (_BLOCK, _REACH * _BLOCK))
-    flat = tl.arange(0, _WINDOW * _BLOCK)
-    difference = flat // _BLOCK - _SIDE - flat % _BLOCK
-    return tl.reshape(tl.gather(kernel, difference + _NODES // 2, 0), (_WINDOW, _BLOCK))
+        table = tl.reshape(tl.gather(kernel, difference + _NODES // 2, 0), (_BLOCK, _REACH * _BLOCK))
+    else:
+        flat = tl.arange(0, _WINDOW * _BLOCK)
+        difference = flat // _BLOCK - _SIDE - flat % _BLOCK
+        table = tl.reshape(tl.gather(kernel, difference + _NODES // 2, 0), (_WINDOW, _BLOCK))
+    return table
 
 
 @triton.jit
@@ -179,8 +183,10 @@ def _spline(nodes, EXACT: tl.constexpr):
         inside = (node >= 0) & (node < _NODES)
         values = tl.gather(nodes, tl.reshape(tl.where(inside, node, 0), (8 * _NODES,)), 0)
         taps = tl.where(inside, _taps(tl.abs(offset)) * tl.reshape(values, (8, _NODES)), 0.0)
-        return _TAP0 * nodes + tl.sum(taps, 0)
-    return _spline_product(nodes)
+        found = _TAP0 * nodes + tl.sum(taps, 0)
+    else:
+        found = _spline_product(nodes)
+    return found
 
 
 @triton.jit
@@ -217,18 +223,24 @@ def _four(a, b, c, d):
 def _equal(a, b):
     """1 where equal, else 0, in half precision."""
     if _INTERPRETED:
-        return (a == b).to(tl.float16)
-    # Two at a time.
-    return tl.inline_asm_elementwise(
-        "set.eq.f16x2.f16x2 $0, $1, $2;", "=r,r,r", [a, b], dtype=tl.float16, is_pure=True, pack=2
-    )
+        found = (a == b).to(tl.float16)
+    else:
+        # Two at a time.
+        found = tl.inline_asm_elementwise(
+            "set.eq.f16x2.f16x2 $0, $1, $2;", "=r,r,r", [a, b], dtype=tl.float16, is_pure=True, pack=2
+        )
+    return found
 
 
 @triton.jit
 def _times(a, b):
     if _INTERPRETED:
-        return a * b
-    return tl.inline_asm_elementwise("mul.f16x2 $0, $1, $2;", "=r,r,r", [a, b], dtype=tl.float16, is_pure=True, pack=2)
+        found = a * b
+    else:
+        found = tl.inline_asm_elementwise(
+            "mul.f16x2 $0, $1, $2;", "=r,r,r", [a, b], dtype=tl.float16, is_pure=True, pack=2
+        )
+    return found
 
 
 @triton.jit
