@@ -26,14 +26,14 @@ class _Seen:
     def __init__(self, solution: Solution) -> None:
         # Its value is no longer of interest, and large.
         self.solution = replace(solution, value=solution.residual)
-        self._missed = torch.empty((), dtype=torch.bool, pin_memory=True)
-        self._missed.copy_((~solution.converged).any(), non_blocking=True)
+        self._all = torch.empty((), dtype=torch.bool, pin_memory=True)
+        self._all.copy_(solution.converged.all(), non_blocking=True)
         self._done = torch.cuda.Event()
         self._done.record()
 
     def missed(self) -> bool:
         self._done.synchronize()
-        return bool(self._missed)
+        return not self._all
 
 
 _SEEN: WeakKeyDictionary[nn.Module, _Seen] = WeakKeyDictionary()
