@@ -47,6 +47,24 @@ def test_long_rows_are_solved_alike(coupling, slope, sigma):
     torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("units", [16, 64, 256, 784, 1024, 4096])
+@pytest.mark.parametrize(("coupling", "slope", "spread"), [(-0.5, 10.0, 1.0), (0.05, 10.0, 1.0), (-2.0, 10.0, 0.2)])
+def test_kernels_agree_with_plain_torch(units, coupling, slope, spread):
+    a = (spread * torch.randn(50, units)).requires_grad_()
+    # One row is too wide for the kernel.
+    a.data[7, 3] = 40.0
+    there = a.detach().cuda().requires_grad_()
+    true = solve(a.double(), coupling, slope, tolerance=1e-9)
+    found = solve(there, coupling, slope)
+    assert found.converged.all()
+    scale = a.detach().abs().amax(1, keepdim=True).clamp_min(1) / (1 - max(0.0, coupling * slope))
+    assert ((found.value.cpu() - true.value).abs() <= 1.01e-4 * scale).all()
+    g = torch.randn_like(a)
+    (ours,) = torch.autograd.grad(found.value, there, g.cuda())
+    (theirs,) = torch.autograd.grad(true.value, a, g.double())
+    assert (ours.cpu() - theirs).norm() <= 2e-3 * theirs.norm()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_models_are_converted_where_they_are(family):
     model = create_model("cnn", num_classes=3, in_chans=1, img_size=8).cuda()

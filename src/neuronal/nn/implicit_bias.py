@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from math import sqrt
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +18,25 @@ from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_uniqu
 
 # Learnt couplings stay below this share of where solutions are unique.
 _SHARE = 0.9
+
+
+class _Seen:
+    """What a GPU is about to find. It is not waited for: the next call of the layer looks at it."""
+
+    def __init__(self, solution: Solution) -> None:
+        # Its value is no longer of interest, and large.
+        self.solution = replace(solution, value=solution.residual)
+        self._all = torch.empty((), dtype=torch.bool, pin_memory=True)
+        self._all.copy_(solution.converged.all(), non_blocking=True)
+        self._done = torch.cuda.Event()
+        self._done.record()
+
+    def missed(self) -> bool:
+        self._done.synchronize()
+        return not self._all
+
+
+_SEEN: WeakKeyDictionary[nn.Module, _Seen] = WeakKeyDictionary()
 
 
 class _ImplicitBias(StandIn):
@@ -82,7 +103,7 @@ class _ImplicitBias(StandIn):
                 self.register_parameter(name, nn.Parameter(values))
             else:
                 self.register_buffer(name, values)
-        self.num_unconverged = 0
+        self._num_unconverged = 0
         self._warned = False
 
     @torch.no_grad()
@@ -141,7 +162,9 @@ class _ImplicitBias(StandIn):
     def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
         if self.sigma in (TANH, CLIP) and self.coupling_weights is None:
             name: SigmaName = "tanh" if self.sigma == TANH else "clip"
-            return solve(rows, coupling, slope, sigma=name, tolerance=self.tolerance)
+            # A learnt coupling stays where solutions are unique, whatever the slope.
+            check = self._fixed or not rows.is_cuda
+            return solve(rows, coupling, slope, sigma=name, tolerance=self.tolerance, check=check)
         given = {"sigma": self.sigma, "weights": self.coupling_weights, "tolerance": self.tolerance}
         return solve_dense(rows, coupling, slope, **given)  # type: ignore[arg-type]
 
@@ -171,11 +194,29 @@ class _ImplicitBias(StandIn):
         coupling = self.coupling.to(rows.dtype).expand(channels).repeat(len(rows) // channels)
         return rows, coupling, self.slope.to(rows.dtype).expand(len(rows))
 
+    @property
+    def num_unconverged(self) -> int:
+        """Rows whose solve did not reach the tolerance, since the layer was made."""
+        self._look_back()
+        return self._num_unconverged
+
     def _watch(self, solution: Solution) -> None:
+        if not solution.converged.is_cuda:
+            self._count(solution)
+        elif not torch.cuda.is_current_stream_capturing():
+            self._look_back()
+            _SEEN[self] = _Seen(solution)
+
+    def _look_back(self) -> None:
+        seen = _SEEN.pop(self, None)
+        if seen is not None and seen.missed():
+            self._count(seen.solution)
+
+    def _count(self, solution: Solution) -> None:
         missed = int((~solution.converged).sum())
         if not missed:
             return
-        self.num_unconverged += missed
+        self._num_unconverged += missed
         if not self._warned:
             self._warned = True
             worst = solution.residual.nan_to_num(nan=torch.inf).max().item()

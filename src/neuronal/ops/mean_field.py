@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuronal.names import UnknownName, unknown
 from neuronal.ops.grid import Precision, SigmaName, precision_for, without_grid
+from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.newton import Sums, largest, linear, newton, sums_over
 
 MAX_STEPS = 60
@@ -68,6 +69,7 @@ def solve(
     sigma: SigmaName = "tanh",
     tolerance: float = 1e-4,
     max_steps: int = MAX_STEPS,
+    check: bool = True,
 ) -> Solution:
     r"""Solves the equation for every row; differentiable with respect to ``a``, ``coupling`` and ``slope``.
 
@@ -78,6 +80,8 @@ def solve(
         sigma: ``"clip"`` puts clip(t, -1, 1) in the place of tanh(t).
         tolerance: Bound on the residual to stop at.
         max_steps: Newton steps after which a row is given up and reported as not converged.
+        check: Whether to look at coupling and slope, for which a GPU has to be waited for. Not if it is known that
+            solutions are unique.
 
     Raises:
         ValueError: :math:`\lambda p \ge 1` (clip: 1/2), where solutions need not be unique, or a slope that is not positive.
@@ -93,7 +97,7 @@ def solve(
         raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = (torch.as_tensor(v, device=a.device, dtype=work).expand(a.shape[0]) for v in (coupling, slope))
-    if not torch.compiler.is_compiling():
+    if check and not torch.compiler.is_compiling():
         check_unique(lam, p, TANH_BOUND if sigma == "tanh" else ANY_BOUND)
     value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps, sigma)
     return Solution(value.to(a.dtype), residual, steps, converged)
@@ -114,12 +118,33 @@ def check_unique(coupling: Tensor, slope: Tensor, most: float = TANH_BOUND) -> N
         )
 
 
-@torch.library.custom_op("neuronal::mean_field", mutates_args=())
-def _solve(
+def _solve_now(
     a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with torch.autocast(a.device.type, enabled=False):
-        return _solve_rows(a, coupling, slope, tolerance, max_steps, sigma)
+        if not kernels.covers(a, tolerance, sigma):
+            return _solve_rows(a, coupling, slope, tolerance, max_steps, sigma)
+        value, residual, steps = kernels.solve(a, coupling, slope, tolerance, max_steps)
+        converged = residual <= tolerance
+        if _all(converged):
+            return value, residual, steps, converged
+        # Rows the kernel gave up on, as too wide for it or too hard. Those that hold NaN have one as their residual.
+        left = (residual == torch.inf) | ((residual > tolerance) & (steps < max_steps))
+        some = _solve_rows(a[left], coupling[left], slope[left], tolerance, max_steps, sigma)
+        value[left], residual[left], steps[left], converged[left] = some
+        return value, residual, steps, converged
+
+
+def _all(flags: Tensor) -> bool:
+    """Whether all are set, as far as it can be known: not while a CUDA graph is recorded."""
+    return (flags.is_cuda and torch.cuda.is_current_stream_capturing()) or bool(flags.all())
+
+
+def _in_one_step(rows: Tensor) -> bool:
+    """Whether a kernel takes these rows and nobody looks on, so that it can be called without the detour by an operator."""
+    # Of the gradient of a gradient, which there is none of, the operator would say so.
+    watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch.is_grad_enabled()
+    return not watched and type(rows) in (Tensor, nn.Parameter) and kernels.covers(rows, 1.0, "tanh")
 
 
 def _solve_rows(
@@ -148,6 +173,9 @@ def _solve_rows(
     return value, residual, steps, converged
 
 
+_solve = torch.library.custom_op("neuronal::mean_field", _solve_now, mutates_args=())
+
+
 @_solve.register_fake
 def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str) -> tuple[Tensor, ...]:
     rows = a.shape[0]
@@ -155,13 +183,20 @@ def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: i
     return torch.empty_like(a), a.new_empty(rows), torch.empty(rows, dtype=torch.long, device=a.device), flags
 
 
-@torch.library.custom_op("neuronal::mean_field_vjp", mutates_args=())
-def _vjp(
+def _vjp_now(
     g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for a, coupling and slope: v with A v = g, and what follows from it, row by row."""
     with torch.autocast(z.device.type, enabled=False):
-        return _vjp_rows(g, z, coupling, slope, with_coupling, with_slope, sigma)
+        if not kernels.covers(z, 1.0, sigma):
+            return _vjp_rows(g, z, coupling, slope, with_coupling, with_slope, sigma)
+        *found, covered = kernels.vjp(g, z, coupling, slope, with_coupling, with_slope)
+        if covered is not None and not _all(covered):
+            left = ~covered
+            some = _vjp_rows(g[left], z[left], coupling[left], slope[left], with_coupling, with_slope, sigma)
+            for whole, part in zip(found, some, strict=True):
+                whole[left] = part
+        return found[0], found[1], found[2]
 
 
 def _vjp_rows(
@@ -196,6 +231,9 @@ def _vjp_rows(
     return v, d_coupling, d_slope
 
 
+_vjp = torch.library.custom_op("neuronal::mean_field_vjp", _vjp_now, mutates_args=())
+
+
 @_vjp.register_fake
 def _(
     g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
@@ -210,7 +248,8 @@ class _Solve(torch.autograd.Function):
     def forward(
         a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
     ) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = _solve(a, coupling, slope, tolerance, max_steps, sigma)
+        call = _solve_now if _in_one_step(a) else _solve
+        found: tuple[Tensor, ...] = call(a, coupling, slope, tolerance, max_steps, sigma)
         return found
 
     @staticmethod
@@ -222,7 +261,9 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         _, with_coupling, with_slope, *_ = ctx.needs_input_grad
-        found = _vjp(g.contiguous(), *ctx.saved_tensors, with_coupling, with_slope, ctx.sigma)
+        z, coupling, slope = ctx.saved_tensors
+        call = _vjp_now if _in_one_step(z) else _vjp
+        found = call(g.contiguous(), z, coupling, slope, with_coupling, with_slope, ctx.sigma)
         return (*found, None, None, None)
 
 

@@ -1,0 +1,127 @@
+"""The kernels against plain torch in float64: in Triton's interpreter on a CPU, for real on a GPU (tests/gpu)."""
+
+import pytest
+import torch
+
+from neuronal.ops import mean_field
+from neuronal.ops.kernels import mean_field as kernels
+from neuronal.ops.mean_field import solve
+from tests.ops.test_mean_field import dense_gradients, violation
+
+pytest.importorskip("triton", reason="needs triton")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# Units that attract and repel each other, narrow and wide against 1 / slope.
+CASES = [
+    (-0.5, 10.0, 1.0),
+    (-0.5, 10.0, 0.05),
+    (-2.0, 10.0, 0.3),
+    (0.05, 10.0, 1.0),
+    (0.09, 10.0, 0.1),
+    (-0.3, 1.0, 1.0),
+]
+LENGTHS = [2, 20, 64, 300]
+
+
+def solved(a, coupling, slope, tolerance=1e-4):
+    rows = len(a)
+    lam, p = (torch.full((rows,), v, device=a.device) for v in (coupling, slope))
+    return kernels.solve(a, lam, p, tolerance, 60)
+
+
+@pytest.mark.parametrize("units", LENGTHS)
+@pytest.mark.parametrize(("coupling", "slope", "spread"), CASES)
+def test_the_residual_is_a_bound_on_the_true_one_and_within_the_tolerance(units, coupling, slope, spread):
+    a = spread * torch.randn(2, units, device=DEVICE)
+    z, residual, steps = solved(a, coupling, slope)
+    assert (residual <= 1e-4).all()
+    assert (steps >= 1).all()
+    assert (violation(z.cpu(), a.cpu(), coupling, slope) <= residual.cpu().double()).all()
+    # A residual r moves the solution by at most r (contracting) or r / (1 - coupling slope).
+    true = solve(a.double(), coupling, slope, tolerance=1e-10).value
+    room = 1 - max(0.0, coupling * slope)
+    assert ((z - true).abs().amax(1) <= 1.01 * residual / room * a.abs().amax(1).clamp_min(1)).all()
+
+
+@pytest.mark.parametrize("units", LENGTHS)
+@pytest.mark.parametrize(("coupling", "slope", "spread"), CASES)
+def test_gradients_against_a_dense_implicit_solve(units, coupling, slope, spread):
+    a = spread * torch.randn(1, units, dtype=torch.float64)
+    z = solve(a, coupling, slope).value.float().to(DEVICE)
+    g = 1e-6 * torch.randn(1, units, device=DEVICE)
+    lam, p = (torch.full((1,), v, device=DEVICE) for v in (coupling, slope))
+    v, d_coupling, d_slope, covered = kernels.vjp(g, z, lam, p, True, True)
+    assert covered is None or covered.all()
+    true, *rest = dense_gradients(z.cpu(), g.cpu(), lam.item(), p.item())
+    assert (v.cpu().double() - true).norm() <= 1e-4 * true.norm()
+    for ours, theirs in zip((d_coupling, d_slope), rest, strict=True):
+        assert (ours.cpu().double() - theirs).abs() <= 1e-4 * (theirs.abs() + true.abs().sum())
+
+
+# Of infinities, which a GPU does not mention.
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("units", [20, 300])
+def test_rows_of_all_kinds(units):
+    """No coupling, constant, with NaN, with infinity, two values, shifted, and too wide for the kernel."""
+    a = torch.randn(7, units, device=DEVICE)
+    coupling = torch.full((7,), -0.5, device=DEVICE)
+    coupling[0] = 0.0
+    a[1] = 3.0
+    a[2, 5], a[3, 7] = torch.nan, torch.inf
+    a[4] = a[4].sign()
+    a[5] += 50
+    a[6, 3] = 1e4
+    z, residual, steps = kernels.solve(a, coupling, torch.full_like(coupling, 10.0), 1e-4, 60)
+    torch.testing.assert_close(z[:2], a[:2], rtol=0, atol=0)
+    assert not steps[:2].any()
+    assert not residual[:2].any()
+    assert z[2:4].isnan().all()
+    assert residual[2:4].isnan().all()
+    assert (violation(z[4:6].cpu(), a[4:6].cpu(), -0.5, 10.0) <= residual[4:6].cpu()).all()
+    assert (residual[4:6] <= 1e-4).all()
+    # Pairs have no width.
+    assert residual[6] == torch.inf if units > kernels.FEW else residual[6] <= 1e-4
+
+
+@pytest.fixture
+def kernels_take_all(monkeypatch):
+    """As on a GPU."""
+    covers = kernels.covers
+    monkeypatch.setattr(kernels, "covers", lambda a, *rest: covers(a, *rest) or a.dtype == torch.float32)
+
+
+@pytest.mark.usefixtures("kernels_take_all")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_solve_takes_them_and_leaves_the_rest_to_plain_torch(dtype):
+    a = torch.randn(3, 80, device=DEVICE).to(dtype)
+    a[1, 3] = 30.0
+    x, y = a.clone().requires_grad_(), a.double().requires_grad_()
+    lam, mu = (
+        torch.full((3,), -0.5, device=DEVICE, dtype=t, requires_grad=True) for t in (torch.float32, torch.float64)
+    )
+    found, true = solve(x, lam, 10.0), solve(y, mu, 10.0, tolerance=1e-9)
+    assert found.converged.all()
+    assert found.value.dtype == dtype
+    rounding = {torch.float32: 0.0, torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype]
+    torch.testing.assert_close(found.value.double(), true.value, rtol=rounding, atol=3e-3)
+    g = torch.randn_like(a)
+    found.value.backward(g)
+    true.value.backward(g.double())
+    torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-3 + rounding, atol=1e-3)
+    torch.testing.assert_close(lam.grad.double(), mu.grad, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.usefixtures("kernels_take_all")
+def test_too_few_steps_are_reported():
+    found = solve(torch.randn(2, 80, device=DEVICE), -0.5, 10.0, max_steps=1)
+    assert not found.converged.any()
+    assert (found.residual > 1e-4).all()
+
+
+def test_what_is_covered():
+    a = torch.randn(2, 80)
+    assert not kernels.covers(a, 1e-4, "tanh")
+    assert not kernels.covers(a.to(DEVICE), 1e-6, "tanh")
+    assert not kernels.covers(a.to(DEVICE), 1e-4, "clip")
+    assert not kernels.covers(a.to(DEVICE).double(), 1e-4, "tanh")
+    assert mean_field.kernels is kernels
