@@ -367,6 +367,8 @@ def test_a_point_has_an_interval_no_wider_than_rounding():
 def test_doors_say_what_they_need():
     with pytest.raises(ValueError, match="a network needs box"):
         certify_activity(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    with pytest.raises(ValueError, match="above 0, where ReLU bends"):
+        certify_activity(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (torch.zeros(2), torch.ones(2)), cutoff=-1.0)
     with pytest.raises(ValueError, match="got numbers"):
         certify_activity(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (0.0, 1.0))
     with pytest.raises(ValueError, match="finite sides"):

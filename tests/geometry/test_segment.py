@@ -124,6 +124,24 @@ def test_parts_give_what_the_whole_gives(memory):
         assert (whole.outputs - found.outputs).abs().max() < 1e-12
 
 
+def test_threads_give_what_one_thread_gives(monkeypatch):
+    model, shape = network("pools")
+    a, b = ends(shape, count=3)
+    program = lower(model, a)
+    alone = pieces(program, a, b)
+    monkeypatch.setattr(segment, "PART", 20_000)
+    torch.set_num_threads(2)
+    try:
+        together = [*pieces(program, a[:1], b[:1]), *pieces(program, a[1:], b[1:])]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    for one, other in zip(alone, together, strict=True):
+        assert one.t.shape == other.t.shape
+        assert (one.t - other.t).abs().max() < 1e-12
+        assert (one.outputs - other.outputs).abs().max() < 1e-12
+
+
 def test_memory_is_kept(monkeypatch):
     model, shape = network("pools")
     a, b = ends(shape, count=8)

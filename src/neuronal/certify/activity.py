@@ -44,7 +44,7 @@ def certify_activity(
             or a piecewise-linear network, asked about every ReLU in it, for a box of the network's inputs.
         box: ``(low, high)``: numbers, or tensors shaped like one input (per channel for a convolution). For a network
             tensors, whose shape tells that of an input. Left out: every input, for a layer.
-        cutoff: Above it a unit is active; the layer's own for Farkas layers, else 0.
+        cutoff: Of a layer: above it a unit is active; a Farkas layer's own if left out, else 0. In networks it is 0.
         data: Inputs, with a batch dimension, to tell which units none of them makes active.
 
     Returns:
@@ -60,9 +60,11 @@ def certify_activity(
         raise ValueError(
             "a network needs box=(low, high), tensors shaped like one of its inputs. Only layers go without."
         )
+    if cutoff:
+        raise ValueError(f"in a network units are active above 0, where ReLU bends, got cutoff={cutoff:g}.")
     low, high = _sides(box, data)
     program = lower(model, ((low + high) / 2).unsqueeze(0))
-    found = list(_layers(model, program, low, high, 0.0 if cutoff is None else cutoff))
+    found = list(_layers(model, program, low, high, 0.0))
     layers, dims = [layer for layer, _ in found], [dim for _, dim in found]
     if not layers:
         raise ValueError(f"{type(model).__name__} has no ReLU whose units could be counted.")

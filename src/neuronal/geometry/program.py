@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+# See Note [Float64 on the CPU].
+WINDOWS, FEW = 2**23, 25
 CONVOLUTIONS = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
 
 
@@ -95,7 +97,17 @@ class Convolution(Affine):
 
     def _convolve(self, x: Tensor, weight: Tensor, shift: Tensor | None) -> Tensor:
         convolution = CONVOLUTIONS[weight.dim()]
-        return convolution(x, weight, shift, self.stride, self.padding, self.dilation, self.groups)
+        rest = (weight, shift, self.stride, self.padding, self.dilation, self.groups)
+        if x.dtype != torch.float64 or x.device.type != "cpu":
+            return convolution(x, *rest)
+        # Note [Float64 on the CPU]: torch writes the windows of the whole batch into one matrix first, which is several
+        # times slower when that is not near the processor; and for few positions it is faster with channels last.
+        positions = math.prod(-(-n // step) for n, step in zip(x.shape[2:], self.stride, strict=True))
+        rows = max(1, WINDOWS // (8 * weight[0].numel() * self.groups * positions))
+        if weight.dim() == 4 and positions <= FEW:
+            x = x.contiguous(memory_format=torch.channels_last)
+        parts = [convolution(part, *rest).contiguous() for part in x.split(rows)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def linear(self, x: Tensor) -> Tensor:
         return self._convolve(x, self.weight, None)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +18,8 @@ from neuronal.geometry.program import Kink, Maximum, Program, Step, bent, evalua
 
 # A part of this many bytes stays near the processor on its way through the network; larger ones are slower.
 PART = 2**22
+# Python itself runs on one thread at a time, and more of them would wait for it.
+WORKERS = 4
 PRECISIONS = (torch.float32, torch.float64)
 
 
@@ -126,9 +131,32 @@ def pieces(
     if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
         raise ValueError("Both ends need finite numbers, got NaN or infinity.")
     walk = _Walk(program.to(dtype))
-    with torch.no_grad():
-        done = [points for part in walk.parts(a, b, memory) for points in walk.run(0, part, memory)]
+    with torch.no_grad(), _workers(program.device) as (pool, count):
+        # Each worker has its share of the memory.
+        parts = list(walk.parts(a, b, memory // count))
+        if pool is None or len(parts) == 1:
+            done = [points for part in parts for points in walk.run(0, part, memory // count, pool)]
+        else:
+            done = [*chain.from_iterable(pool.map(lambda part: list(walk.run(0, part, memory // count)), parts))]
     return _sorted_out(done, walk.output, len(a)) if done else []
+
+
+@contextmanager
+def _workers(device: torch.device) -> Iterator[tuple[Executor | None, int]]:
+    """Threads that walk parts side by side, and how many; none where torch has one thread or the work is elsewhere.
+
+    Parts are small, and threads inside every operation on them would wait for each other most of the time.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or device.type != "cpu":
+        yield None, 1
+        return
+    count = min(threads, WORKERS)
+    try:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool, count
+    finally:
+        torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True)
@@ -213,8 +241,11 @@ class _Walk:
             t = torch.tensor([0.0, 1.0], dtype=torch.float64, device=a.device).repeat(len(ends) // 2)
             yield _Points(segment, t, {0: ends})
 
-    def run(self, number: int, points: _Points, memory: int) -> Iterator[_Points]:
-        """The finished points, in order, from the stretch ``number`` on. Neighbouring parts share a point."""
+    def run(self, number: int, points: _Points, memory: int, pool: Executor | None = None) -> Iterator[_Points]:
+        """The finished points, in order, from the stretch ``number`` on. Neighbouring parts share a point.
+
+        ``pool`` takes the parts of the first division; what these are divided into stays with the worker.
+        """
         for stretch in self.stretches[number:-1]:
             points = replace(points, values=stretch(points.values))
             number += 1
@@ -222,12 +253,16 @@ class _Walk:
             places = _places(points, self.stretches[number].bent(points.values))
             if len(places) > size:
                 left = memory - self.item * sum(value.numel() for value in points.values.values())
-                for part in places.parts(size):
-                    yield from self.run(number, _moved(points, part), left)
+                start, spread = partial(self._go_on, number, points, left), map if pool is None else pool.map
+                for done in spread(start, places.parts(size)):
+                    yield from done
                 return
             if len(places) > len(points.t):
                 points = _moved(points, places)
         yield replace(points, values={self.output: self.stretches[-1](points.values)[self.output]})
+
+    def _go_on(self, number: int, points: _Points, memory: int, part: _Places) -> list[_Points]:
+        return list(self.run(number, _moved(points, part), memory))
 
     def _size(self, number: int, memory: int) -> int:
         """How many points go through a stretch together."""
