@@ -8,7 +8,7 @@ TEXT = (ROOT / "README.md").read_text()
 
 
 def test_the_python_example_runs(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    example = "\n".join(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
     exec(example, {})
     accuracy = float(capsys.readouterr().out.split()[0])
     assert 0.3 < accuracy <= 1

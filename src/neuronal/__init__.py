@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from neuronal.experiments.compare import Comparison, compare
     from neuronal.experiments.recipe import Recipe
     from neuronal.experiments.record import Record
-    from neuronal.experiments.run import run
+    from neuronal.experiments.run import run, trained
     from neuronal.experiments.sweep import Study, sweep
     from neuronal.models.registry import create_model, list_models
     from neuronal.nn.families import FAMILIES, Family
@@ -41,6 +41,7 @@ _HOME = {
     "save_model": "convert.checkpoint",
     "sweep": "experiments.sweep",
     "to_standard": "convert.convert",
+    "trained": "experiments.run",
 }
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "save_model",
     "sweep",
     "to_standard",
+    "trained",
 ]
 
 

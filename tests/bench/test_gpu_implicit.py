@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from neuronal.bench.gpu.implicit import CASES, special_functions
 
 RESULTS = Path(__file__).parents[2] / "results/bench/implicit_blocks_h200.json"

@@ -43,20 +43,22 @@ def layer_table(rows: Sequence[Timed], growth: Mapping[str, float]) -> Table:
 def certify_table(rows: Sequence[certify.Timed]) -> Table:
     """What each kind of work costs, beside its limit and the verdicts that came out."""
     drawn = Table(title="certificates, two threads", box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    drawn.add_column("work", no_wrap=True)
-    for head in ("cost", "limit", "", "of", "certified", "refuted", "unknown"):
+    drawn.add_column("work")
+    for head in ("number", "cost", "limit"):
         drawn.add_column(head, justify="right", no_wrap=True)
+    drawn.add_column("", no_wrap=True)
     for row in rows:
-        counts = [f"{n:,}" for n in (row.certified, row.refuted, row.unknown)]
+        verdicts = [row.certified, row.refuted, row.unknown]
         cost = f"{row.cost:.2f}"
         drawn.add_row(
-            row.name,
+            row.name + (f": {'/'.join(map(str, verdicts))}" if any(verdicts) else ""),
+            f"{row.count:,}",
             f"[red]{cost}[/]" if row.cost > row.limit else cost,
             f"{row.limit:g}",
             row.unit,
-            f"{row.count:,}",
-            *(counts if any((row.certified, row.refuted, row.unknown)) else ["", "", ""]),
         )
+    drawn.caption = "behind the colon: certified/refuted/unknown"
+    drawn.caption_justify = "left"
     return drawn
 
 
