@@ -336,6 +336,21 @@ TRAINING_CURVES = Reproduction(
     departs="Networks and settings of Table 1; the paper does not say what Figure 5 was trained with.",
 )
 
+# Figure 6
+
+EXPRESSIVENESS = Reproduction(
+    name="zero_bias/expressiveness",
+    title="Labels along rays: what each network can fit",
+    where="Figure 6",
+    procedure="expressiveness",
+    scales={
+        "smoke": Setting(options={"neurons": BOTH, "widths": (8, 8), "epochs": 20, "seeds": (0,)}),
+        "small": Setting(options={"neurons": BOTH, "widths": (16, 16), "epochs": 2000, "seeds": tuple(range(10))}),
+        "paper": Setting(options={"neurons": BOTH, "widths": (16, 16), "epochs": 2000, "seeds": tuple(range(10))}),
+    },
+    departs="Rays, radii, widths and training are our choice: the paper gives a picture only.",
+)
+
 # Remarks 1 and 2
 
 NTK = Reproduction(
@@ -397,6 +412,7 @@ REPRODUCTIONS = (
     CONE,
     ZERO_IMAGE,
     TRAINING_CURVES,
+    EXPRESSIVENESS,
     NTK,
     FIXUP_OR_NF,
 )

@@ -161,7 +161,19 @@ def _regions(answer: Mapping[str, Any]) -> list[Table]:
     return [drawn]
 
 
+def _expressiveness(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _columns(_title(answer), ["task", "neuron"], ["seeds that fit all", "points fitted, seed by seed"])
+    rows = answer["result"]["rows"]
+    for task, neuron in dict.fromkeys((row["task"], row["neuron"]) for row in rows):
+        own = [row for row in rows if (row["task"], row["neuron"]) == (task, neuron)]
+        whole = sum(row["fitted"] == row["points"] for row in own)
+        each = ", ".join(str(row["fitted"]) for row in own)
+        drawn.add_row(task, neuron, f"{whole} of {len(own)}", f"{each} of {own[0]['points']}")
+    return [drawn]
+
+
 TABLES: dict[str, Any] = {
+    "expressiveness": _expressiveness,
     "contrast_table": _contrast,
     "interpolation": _interpolation,
     "regions": _regions,

@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from neuronal.experiments.procedures import contrast_table, interpolation, ntk, regions, training_curves, zero_image
+from neuronal.experiments.procedures import (
+    contrast_table,
+    expressiveness,
+    interpolation,
+    ntk,
+    regions,
+    training_curves,
+    zero_image,
+)
 from neuronal.experiments.procedures.finding import Finding
 
 
@@ -21,6 +29,7 @@ class Procedure(Protocol):
 
 PROCEDURES: dict[str, Any] = {
     "contrast_table": contrast_table,
+    "expressiveness": expressiveness,
     "interpolation": interpolation,
     "ntk": ntk,
     "regions": regions,

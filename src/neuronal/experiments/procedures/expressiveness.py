@@ -1,0 +1,127 @@
+"""Which labels along rays from the origin a network can fit, with and without biases (Figure 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import cos, pi, sin
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.certify.scaling import certify_scaling
+from neuronal.data.dataset import Split
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.regions import regions_2d
+from neuronal.geometry.trace import outputs
+from neuronal.models.registry import create_model
+from neuronal.train.loop import fit
+from neuronal.train.optim import Plan
+from neuronal.train.seed import seeded
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+RADII = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+TASKS = {
+    "Dir 1": "labels alternate along one ray; another ray is all of one class",
+    "Dir 2": "all points of a ray have one class; two rays of each class",
+}
+
+
+def task(name: str) -> tuple[Tensor, Tensor]:
+    """Points in the plane and their classes."""
+    x, y = [], []
+    if name == "Dir 1":
+        rays = [(pi / 5, [i % 2 for i in range(len(RADII))]), (3 * pi / 4, [0] * len(RADII))]
+    else:
+        rays = [(angle, [i % 2] * len(RADII)) for i, angle in enumerate((pi / 5, 3 * pi / 5, 6 * pi / 5, 9 * pi / 5))]
+    for angle, labels in rays:
+        for radius, label in zip(RADII, labels, strict=True):
+            x.append([radius * cos(angle), radius * sin(angle)])
+            y.append(label)
+    return torch.tensor(x), torch.tensor(y)
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Both tasks with every neuron and seed: points that are fitted, scores along the first ray, linear regions.
+
+    ``options``: ``widths`` of the hidden layers, ``epochs``, ``seeds``, ``neurons``.
+    """
+    options = setting.options
+    rows, pictures = [], []
+    for name in TASKS:
+        x, y = task(name)
+        for neuron in options["neurons"]:
+            for seed in options["seeds"]:
+                work.say(f"{name}, {neuron}, seed {seed}")
+                model = _trained(x, y, neuron, seed, options)
+                scores = outputs(model, x)
+                row = {
+                    "task": name,
+                    "neuron": neuron,
+                    "seed": seed,
+                    "fitted": int((scores.argmax(1) == y).sum()),
+                    "points": len(y),
+                    "scales": certify_scaling(model, x[:2]).verdict == "certified",
+                    "along": _along(model),
+                }
+                rows.append(row)
+                if seed == options["seeds"][0]:
+                    pictures.append({"task": name, "neuron": neuron} | _picture(model, x, y))
+    return {"rows": rows, "pictures": pictures, "tasks": TASKS}
+
+
+def _trained(x: Tensor, y: Tensor, neuron: str, seed: int, options: Mapping[str, Any]) -> nn.Module:
+    with seeded(seed):
+        model = create_model("fcn", neuron, num_classes=2, in_chans=2, img_size=1, widths=options["widths"])
+    plan = Plan(epochs=options["epochs"], batch_size=len(x), optim="adam", lr=0.01)
+    fit(model, Split(x, y), plan, seed=seed)
+    return model.cpu().eval()
+
+
+def _along(model: nn.Module, *, count: int = 61) -> dict[str, list[float]]:
+    """Score of class 1 less that of class 0 along the first ray, from the origin."""
+    r = torch.linspace(0, RADII[-1], count)
+    scores = outputs(model, torch.stack([r * cos(pi / 5), r * sin(pi / 5)], 1))
+    return {"radius": r.tolist(), "score": (scores[:, 1] - scores[:, 0]).tolist()}
+
+
+def _picture(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
+    """Corners of the linear regions in a square around the origin, and the points."""
+    side = RADII[-1] + 0.5
+    corners = [torch.tensor(c) for c in ([-side, -side], [side, -side], [-side, side])]
+    regions = regions_2d(model, *corners, domain="parallelogram")
+    place = torch.stack(corners).double().numpy()
+    return {
+        "regions": [(polygon @ place).round(4).tolist() for polygon in regions.polygons],
+        "points": x.tolist(),
+        "labels": y.tolist(),
+    }
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """Biased networks fit both, zero-bias ones only labels that are the same along a ray; and that is a proof."""
+    rows = answer["result"]["rows"]
+    found = []
+    for name in TASKS:
+        for neuron in dict.fromkeys(row["neuron"] for row in rows):
+            own = [row for row in rows if row["task"] == name and row["neuron"] == neuron]
+            can = neuron != "zero_bias" or name == "Dir 2"
+            whole = sum(row["fitted"] == row["points"] for row in own)
+            holds = whole > 0 if can else whole == 0
+            found.append(
+                Finding(
+                    f"{neuron} networks {'can' if can else 'cannot'} fit {name} ({TASKS[name]})",
+                    "reproduced" if holds else "not reproduced",
+                    f"{whole} of {len(own)} seeds fit all {own[0]['points']} points" + _why(own, can),
+                )
+            )
+    return found
+
+
+def _why(rows: Sequence[Mapping[str, Any]], can: bool) -> str:
+    if can or not all(row["scales"] for row in rows):
+        return ""
+    return "; certified: scores scale with the radius, so along a ray the class cannot change"
