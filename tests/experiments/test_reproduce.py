@@ -13,6 +13,8 @@ from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.recipes import REPRODUCTIONS
 from neuronal.recipes.zero_bias import MNIST_FCN, TABLE1_MNIST_FCN, _smoke
 from neuronal.report.reproduction import sentences, tables
+from neuronal.report.reproduction_figures import drawings
+from neuronal.report.reproduction_page import read_results, results_page
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
@@ -25,6 +27,8 @@ def test_every_one_runs_at_smoke(name, tmp_path):
     assert PROCEDURES[answer["procedure"]].findings(answer)
     assert tables(answer)
     assert sentences(answer)
+    page = results_page("all", read_results(file.parent))
+    assert page.count("<svg") == len(drawings(answer)) > 0 or answer["procedure"] == "regions"
     assert file == tmp_path / "results" / f"{name}.smoke.json"
 
 
@@ -120,6 +124,36 @@ def test_a_foreign_file_is_no_result(tmp_path):
     file.write_text("[1]")
     with pytest.raises(ValueError, match="not a result"):
         read_result(file)
+
+
+def test_a_folder_of_results_has_a_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "results/none"]) == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+    for name in ("zero_bias/expressiveness", "zero_bias/table1_mnist_fcn"):
+        reproduce(REPRODUCTIONS[name], "smoke", runs=tmp_path / "runs", results=tmp_path / "results")
+    assert main(["report", "results/zero_bias"]) == 0
+    assert "report: runs/zero_bias.html" in capsys.readouterr().out
+    page = (tmp_path / "runs" / "zero_bias.html").read_text()
+    assert "Labels along rays" in page
+    assert "--scale smoke" in page
+
+
+def test_findings_are_made_from_the_results_alone(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["findings", "zero_bias"]) == 0
+    empty = capsys.readouterr().out
+    assert empty.count("not measured") == len(REPRODUCTIONS)
+    small = replace(
+        TABLE1_MNIST_FCN, scales={"small": TABLE1_MNIST_FCN.scales["smoke"]}, name="zero_bias/table1_mnist_fcn"
+    )
+    reproduce(small, "small", runs=tmp_path / "runs", results=tmp_path / "results")
+    assert main(["findings", "zero_bias", "--out", "docs/page.md"]) == 0
+    text = (tmp_path / "docs" / "page.md").read_text()
+    assert "without biases accuracy does not depend on contrast | **holds**" in text
+    assert "| reported | 88.27 |" in text
+    assert main(["findings", "nobody"]) == 2
+    assert "Unknown paper" in capsys.readouterr().err
 
 
 def test_the_command_prints_and_lists(tmp_path, capsys, monkeypatch):

@@ -85,10 +85,14 @@ def compare(
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="Folder of a run, such as runs/digits-cnn.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run, such as runs/digits-cnn, or of results/zero_bias.")],
     as_json: AsJson = False,
+    out: Annotated[Path | None, typer.Option(help="Page of a folder of results; beside the runs if left out.")] = None,
 ) -> None:
-    """Draw the page of a run again from its records, without training anything."""
+    """Draw the page of a run, or of a paper's results, again from its records, without training anything."""
+    if not (run / "study.json").exists() and any(run.glob("*.json")):
+        _results(run, out or Path("runs") / f"{run.name}.html", as_json)
+        return
     from neuronal.data.catalogue import load
     from neuronal.experiments.sweep import finished, read_study
     from neuronal.report.terminal import Bars
@@ -108,6 +112,28 @@ def report(
                 file=sys.stderr,
             )
         _show(study, run, records, False, as_json)
+
+
+def _results(folder: Path, page: Path, as_json: bool) -> None:
+    """The page of what ``neuronal reproduce`` left in a folder."""
+    from neuronal.experiments.storage import make_writable, write_whole
+    from neuronal.report.reproduction import sentences
+    from neuronal.report.reproduction_page import read_results, results_page
+
+    with one_line_errors():
+        answers = read_results(folder)
+        make_writable(page.parent)
+        write_whole(page, results_page(f"Results of {folder.name}", answers))
+    found = {answer["reproduction"]: sentences(answer) for answer in answers}
+    if as_json:
+        print(json.dumps({"findings": found, "report": str(page)}, indent=1))
+        return
+    console = Console()
+    for name, lines in found.items():
+        console.print(f"[bold]{escape(name)}[/]", highlight=False)
+        for line in lines:
+            console.print(f"- {escape(line)}", highlight=False)
+    console.print(f"report: {escape(str(page))}", highlight=False, soft_wrap=True)
 
 
 def _study(

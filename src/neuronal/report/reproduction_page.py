@@ -1,0 +1,63 @@
+"""The results of a paper on one page: claims, tables, figures, and what measured them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from neuronal.experiments.procedures import PROCEDURES
+from neuronal.experiments.reproduce import read_result
+from neuronal.report.html import bullets, document, figures, table
+from neuronal.report.reproduction import sentences, tables
+from neuronal.report.reproduction_figures import drawings
+
+
+def read_results(folder: Path) -> list[Mapping[str, Any]]:
+    """Every result in a folder, by name; ``ValueError`` when there is none."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise ValueError(f"{folder} has no results. neuronal reproduce writes them.")
+    return [read_result(file) for file in files]
+
+
+def results_page(title: str, answers: Sequence[Mapping[str, Any]]) -> str:
+    """All of it as one self-contained page."""
+    parts = [f"<h1>{escape(title)}</h1>", _claims(answers)]
+    for answer in answers:
+        parts += [
+            f"<h2>{escape(answer['title'])}</h2>",
+            f'<p class="soft">{escape(answer["where"])}; <code>{escape(answer["command"])}</code>, '
+            f"{answer['seconds']:,.0f} s, {escape(_machine(answer))}.</p>",
+            *([f"<p>What is different here: {escape(answer['departs'])}</p>"] if answer["departs"] else []),
+            bullets(sentences(answer)),
+            *map(_html_table, tables(answer)),
+            figures(drawings(answer)),
+        ]
+    return document(title, parts)
+
+
+def _claims(answers: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        [finding.claim, finding.verdict, finding.numbers]
+        for answer in answers
+        if answer["scale"] != "smoke"
+        for finding in PROCEDURES[answer["procedure"]].findings(answer)
+    ]
+    return table(["claim", "verdict", "measured"], rows, "left") if rows else ""
+
+
+def _machine(answer: Mapping[str, Any]) -> str:
+    environment = answer["environment"]
+    machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
+    return f"{machine}, torch {environment['torch']}, commit {environment['commit']}, {answer['finished']}"
+
+
+def _html_table(drawn: Table) -> str:
+    """A table of the terminal as one of the page."""
+    columns = [list(column.cells) for column in drawn.columns]
+    head = [str(column.header) for column in drawn.columns]
+    return table(head, [[str(cell) for cell in row] for row in zip(*columns, strict=True)])
