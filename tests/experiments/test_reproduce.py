@@ -126,6 +126,21 @@ def test_a_foreign_file_is_no_result(tmp_path):
         read_result(file)
 
 
+def test_wide_networks_are_near_their_limit(tmp_path):
+    """At width 512 within a third: inputs and weights drawn from one stream were five times as far."""
+    one = REPRODUCTIONS["zero_bias/ntk"]
+    options = {**one.scales["smoke"].options, "data": ("normal",), "widths": (16, 512), "inputs": 10, "seeds": (0, 1)}
+    small = replace(one, scales={"small": Setting(options=options)})
+    answer = read_result(reproduce(small, "small", runs=tmp_path, results=tmp_path))
+    for row in answer["result"]["approach"]:
+        assert row["to_own_limit"]["mean"] < (0.33 if row["width"] == 512 else 2)
+    assert [one.verdict for one in PROCEDURES["ntk"].findings(answer)] == [
+        "reproduced",
+        "not true as stated",
+        "reproduced",
+    ]
+
+
 def test_a_folder_of_results_has_a_page(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["report", "results/none"]) == 2

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from itertools import pairwise
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,8 +52,13 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 def _inputs(name: str, count: int) -> Tensor:
     """``normal``: unit variance in 784 dimensions; else the first test images of a dataset."""
     if name == "normal":
-        return torch.randn(count, 784, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        return torch.randn(count, 784, dtype=torch.float64, generator=_generator("inputs", 0))
     return load(name).test.rows(slice(0, count)).x.flatten(1).double()
+
+
+def _generator(purpose: str, seed: int) -> torch.Generator:
+    """Made of its purpose: inputs and weights of one stream would be the same numbers."""
+    return torch.Generator().manual_seed(Random(f"{purpose} {seed}").getrandbits(63))
 
 
 def _change(name: str, x: Tensor, depth: int, variance: float, beta: float) -> dict[str, Any]:
@@ -83,7 +89,7 @@ def _alignment(kernel: Tensor, other: Tensor) -> float:
 
 def network(inputs: int, width: int, depth: int, beta: float, seed: int) -> nn.Sequential:
     """Plain layers whose weights have the variances of the limit; biases of standard deviation ``beta``, or none."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = _generator("weights", seed)
     layers: list[nn.Module] = []
     sizes = [inputs, *[width] * depth, 1]
     for number, (n, m) in enumerate(pairwise(sizes)):
@@ -121,7 +127,7 @@ def _training(x: Tensor, beta: float, width: int, seeds: Sequence[int], depth: i
     for seed in seeds:
         model = network(x.shape[1], width, depth, beta, seed)
         before = _kernel(model, x, beta)
-        targets = torch.randn(len(x), 1, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        targets = torch.randn(len(x), 1, dtype=torch.float64, generator=_generator("targets", seed))
         after, loss = _descended(model, x, targets, before, beta, steps)
         changes.append(_distance(_kernel(after, x, beta), before))
         losses.append(loss)
