@@ -345,8 +345,8 @@ EXPRESSIVENESS = Reproduction(
     procedure="expressiveness",
     scales={
         "smoke": Setting(options={"neurons": BOTH, "widths": (8, 8), "epochs": 20, "seeds": (0,)}),
-        "small": Setting(options={"neurons": BOTH, "widths": (16, 16), "epochs": 2000, "seeds": tuple(range(10))}),
-        "paper": Setting(options={"neurons": BOTH, "widths": (16, 16), "epochs": 2000, "seeds": tuple(range(10))}),
+        "small": Setting(options={"neurons": BOTH, "widths": (32, 32), "epochs": 4000, "seeds": tuple(range(10))}),
+        "paper": Setting(options={"neurons": BOTH, "widths": (32, 32), "epochs": 4000, "seeds": tuple(range(10))}),
     },
     departs="Rays, radii, widths and training are our choice: the paper gives a picture only.",
 )
