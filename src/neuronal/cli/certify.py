@@ -68,52 +68,35 @@ def segment(
         _show(certificate, one.model, check, as_json, further)
 
 
-@app.command("hull")
-def hull(
-    source: Source,
-    data: Data = None,
-    indices: Indices = None,
-    files: Files = None,
-    part: Part = "test",
-    scaling: Scaling = "unit",
-    model_option: ModelOption = None,
-    promise: PromiseOption = "real",
-    bounds: Bounds = 2048,
-    check: Check = False,
-    as_json: AsJson = False,
-) -> None:
-    """Is the predicted class the same for every mixture (convex combination) of the inputs?"""
-    with one_line_errors():
-        from neuronal.certify.branch import Budget
-        from neuronal.certify.simplex import certify_hull
+def _about_mixtures(kind: str, question: str) -> None:
+    """Adds the command for one kind of mixture; both take the same words."""
 
-        one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
-        certificate = certify_hull(one.model, inputs, promise=promise, budget=Budget(bounds=bounds))  # type: ignore[arg-type]
-        _show(certificate, one.model, check, as_json, {})
+    @app.command(kind, help=question)
+    def command(
+        source: Source,
+        data: Data = None,
+        indices: Indices = None,
+        files: Files = None,
+        part: Part = "test",
+        scaling: Scaling = "unit",
+        model_option: ModelOption = None,
+        promise: PromiseOption = "real",
+        bounds: Bounds = 2048,
+        check: Check = False,
+        as_json: AsJson = False,
+    ) -> None:
+        with one_line_errors():
+            from neuronal.certify import simplex
+            from neuronal.certify.branch import Budget
+
+            certify = {"hull": simplex.certify_hull, "cone": simplex.certify_cone}[kind]
+            one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
+            certificate = certify(one.model, inputs, promise=promise, budget=Budget(bounds=bounds))  # type: ignore[arg-type]
+            _show(certificate, one.model, check, as_json, {})
 
 
-@app.command("cone")
-def cone(
-    source: Source,
-    data: Data = None,
-    indices: Indices = None,
-    files: Files = None,
-    part: Part = "test",
-    scaling: Scaling = "unit",
-    model_option: ModelOption = None,
-    promise: PromiseOption = "real",
-    bounds: Bounds = 2048,
-    check: Check = False,
-    as_json: AsJson = False,
-) -> None:
-    """Is the predicted class the same for every combination of the inputs with weights that are not negative?"""
-    with one_line_errors():
-        from neuronal.certify.branch import Budget
-        from neuronal.certify.simplex import certify_cone
-
-        one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
-        certificate = certify_cone(one.model, inputs, promise=promise, budget=Budget(bounds=bounds))  # type: ignore[arg-type]
-        _show(certificate, one.model, check, as_json, {})
+_about_mixtures("hull", "Is the predicted class the same for every mixture (convex combination) of the inputs?")
+_about_mixtures("cone", "Is the predicted class the same for every combination with weights that are not negative?")
 
 
 @app.command("ball")
