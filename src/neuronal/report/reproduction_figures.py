@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,7 +66,7 @@ def _pictures(answer: Mapping[str, Any]) -> list[Drawing]:
     """The picture grid of the paper: the outer images are real, those between are mixtures."""
     found = []
     for picture in answer["result"]["pictures"]:
-        rows = np.array(picture["rows"], dtype=np.uint8)
+        rows = np.stack([_decoded(row) for row in picture["rows"]])
         pairs, steps = rows.shape[:2]
         images = rows.transpose(0, 1, 3, 4, 2)
         side = images.shape[2]
@@ -82,6 +83,10 @@ def _pictures(answer: Mapping[str, Any]) -> list[Drawing]:
         )
         found.append(Drawing(sheet.svg, picture["name"], caption))
     return found
+
+
+def _decoded(row: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(b64decode(row["base64"]), dtype=np.uint8).reshape(row["shape"])
 
 
 def _rays(answer: Mapping[str, Any]) -> list[Drawing]:
