@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from math import isfinite
 from time import perf_counter
@@ -156,6 +156,10 @@ def trained(
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
     followed, called = (held, "validation") if recipe.protocol == "clean" else (data.test, "test")
+    if checkpoints:
+        # What is measured afterwards is free to change; the data are compared by contents.
+        same = {name: value for name, value in recipe.chosen().items() if name not in ("probes", "data")}
+        checkpoints = replace(checkpoints, of=same)
     epochs: list[Epoch] = []
 
     def keep(epoch: Epoch) -> None:
