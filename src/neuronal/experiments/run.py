@@ -76,6 +76,8 @@ def _check_task(recipe: Recipe, data: Dataset) -> None:
         raise ValueError(f"crop, flip and cutout change images, and {data.name} is a table. Leave them out.")
     loss_for(data.train.answers, recipe.loss)
     if data.task == "classification":
+        if len(data.classes) < 2:
+            raise ValueError(f"{data.name} has only the class {data.classes[0]!r}: there is nothing to learn.")
         return
     for_classes = [name for name in recipe.probes if name in CLASS_PROBES]
     for_classes += ["wrong_labels"] if recipe.wrong_labels else []
