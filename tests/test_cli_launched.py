@@ -96,3 +96,12 @@ def test_train_writes_one_model_and_one_log(spread):
     data = neuronal.data.load("digits").test
     right = (neuronal.load_model(answer["model"])(data.x).argmax(1) == data.y).float().mean().item()
     assert right == pytest.approx(answer["metrics"]["accuracy"])
+
+
+@pytest.mark.parametrize("name", ["zero_image", "interpolation"])
+def test_reproduce_trains_together_and_speaks_once(name):
+    for _ in range(2):
+        first, second = launched("reproduce", f"zero_bias/{name}", "--scale", "smoke")
+        assert first[0] == second[0] == 0, first[2] + second[2]
+        assert f"result: results/zero_bias/{name}.smoke.json" in first[1]
+        assert second[1:] == ("", "")

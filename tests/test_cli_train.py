@@ -97,6 +97,21 @@ def test_train_refuses_in_one_line(words, line, capsys):
     assert "\n" not in said
 
 
+def test_a_training_of_another_recipe_is_not_taken_for_this_one(capsys):
+    words = ["train", "--set", "model=vit_tiny", "--model-option", "width=12", "--model-option", "depth=1"]
+    words += ["--set", "epochs=1", "--set", "fraction=0.1", "--set", "probes=dead_units", "--name", "one"]
+    assert cli.main([*words]) == 0
+    for field, value in (("crop", "2"), ("contrast", "0.1,1"), ("scaling", "standardise"), ("protocol", "published")):
+        assert cli.main([*words, "--set", f"{field}={value}"]) == 2
+        assert f" has {field} = nothing, this one's" in capsys.readouterr().err
+    # Other heads have the same tensors.
+    assert cli.main([*words, "--model-option", "num_heads=2"]) == 2
+    assert "its recipe has model_options" in capsys.readouterr().err
+    # What is measured afterwards may change, and the training be found finished.
+    assert cli.main([*words[:-3], "probes=contrast", *words[-2:]]) == 0
+    assert len(list(Path("runs/one").glob("standard-seed0-*.json"))) == 2
+
+
 def test_model_options_are_taken_by_every_command_that_trains(capsys):
     more = ["--model-option", "width=7", "--json"]
     assert cli.main(["train", "digits", "--set", "model=mlp1", "--set", "epochs=1", *more]) == 0

@@ -59,6 +59,7 @@ BAD = {
     "1,2\nnan,4\n5,6\n": "line 2: needs a finite number, got 'nan'",
     "1,2\n3,nan\n5,6\n": "line 2: needs a finite number, got 'nan'",
     "1,2\n3,4\n5,inf\n": "line 3: needs a finite number, got 'inf'",
+    "1,2\n3e300,4\n5,6\n": "line 2: 3e300 is too large for 32 bits",
     "1,2\n3, \n5,6\n": "line 2: the last column, the answer, is empty",
 }
 

@@ -168,3 +168,10 @@ def test_model_options_that_cannot_be(quick, options, message):
 def test_the_norm_reaches_the_network(quick):
     with_norm = run(replace(quick, norm="batch"), 0)
     assert with_norm.metrics["parameters"] > run(quick, 0).metrics["parameters"]
+
+
+def test_a_single_class_is_refused_before_training(quick, tmp_path):
+    file = tmp_path / "one.csv"
+    file.write_text("a,b,class\n" + "1,2,x\n" * 20)
+    with pytest.raises(ValueError, match="one has only the class 'x'"):
+        check(replace(quick, data=str(file)))

@@ -160,6 +160,19 @@ def test_coupling_mean_and_its_gradient():
     assert torch.autograd.gradcheck(coupling_mean, (z, p))
 
 
+@pytest.mark.parametrize("units", [6, 400])
+@pytest.mark.parametrize("solver", [solve, solve_dense])
+def test_rows_whose_coupling_is_nan_are_nan_and_the_others_are_not(units, solver):
+    a = torch.randn(3, units, requires_grad=True)
+    coupling = torch.tensor([-0.5, torch.nan, -0.5], requires_grad=True)
+    value = solver(a, coupling, 10.0).value
+    assert value.isnan().all(1).tolist() == [False, True, False]
+    torch.testing.assert_close(value[[0, 2]], solver(a[[0, 2]], -0.5, 10.0).value, rtol=0, atol=2e-4)
+    value.sum().backward()
+    assert a.grad[[0, 2]].isfinite().all()
+    assert coupling.grad[[0, 2]].isfinite().all()
+
+
 def test_rows_with_nan_or_infinity_are_nan_and_the_others_are_not():
     a = torch.randn(5, 40)
     clean = solve(a, -0.5, 10.0)

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from neuronal.data.scaling import standardising
 from neuronal.train import checkpoint, snapshot
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.loop import fit
@@ -183,6 +184,11 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(tmp_path):
         getattr(changed, part)[7] += 1
         with pytest.raises(ValueError, match=rf"its data has {name} = \d+, this one's = \d+"):
             fit(network(), changed, PLAN, seed=7, validation=data(), checkpoints=tmp_path)
+    scaled = replace(data(), scaling=standardising(data().stored))
+    with pytest.raises(ValueError, match="its data has scaling = nothing, this one's"):
+        fit(network(), scaled, PLAN, seed=7, validation=data().rows(slice(20)), checkpoints=tmp_path)
+    with pytest.raises(ValueError, match=r"its data has validation inputs = \d+, this one's = \d+"):
+        fit(network(), data(), PLAN, seed=7, validation=data(), checkpoints=tmp_path)
 
 
 @pytest.mark.parametrize("where", ["save", "sync", "move"])

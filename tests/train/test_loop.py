@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from neuronal.data.dataset import Split
+from neuronal.nn import ImplicitBiasLinear
 from neuronal.train.loop import Diverged, fit
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
@@ -121,3 +122,12 @@ def test_steps_are_told_now_and_then():
     assert [s.loss for s in told] == pytest.approx([e.loss for e in fitted.epochs])
     assert [s.accuracy for s in told] == [e.accuracy for e in fitted.epochs]
     assert all(s.images_per_second > 0 and s.lr == 0.01 for s in told)
+
+
+# Rows of NaN have no solution, and the layer says so.
+@pytest.mark.filterwarnings("ignore:ImplicitBiasLinear")
+def test_couplings_that_are_no_longer_numbers_are_a_divergence_too():
+    model = nn.Sequential(ImplicitBiasLinear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    split = Split(torch.full((12, 3), torch.nan), torch.arange(12) % 2)
+    with pytest.raises(Diverged, match="the loss became nan at step 1"):
+        fit(model, split, Plan(epochs=1, batch_size=4, optim="sgd", lr=0.1))

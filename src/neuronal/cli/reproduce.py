@@ -38,10 +38,11 @@ def reproduce(
         from neuronal.experiments.reproduce import reproduce as run
         from neuronal.report.reproduction import sentences, tables
         from neuronal.report.terminal import Bars
+        from neuronal.train.engine import is_first_process
 
         chosen = find(REPRODUCTIONS, name, "reproduction")
         numbers = None if seeds is None else whole_numbers("seeds", seeds)
-        errors = Console(stderr=True)
+        errors = Console(stderr=True, quiet=not is_first_process())
         bars = Bars(errors)
         try:
             with bars:
@@ -58,6 +59,8 @@ def reproduce(
             why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
             code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
             fail(f"{why} finished cells are kept in {out}. The same command goes on from there.", code)
+        if not is_first_process():
+            return
         answer = read_result(file)
     if as_json:
         print(json.dumps(answer, indent=1))

@@ -69,7 +69,7 @@ def train(
         if note and is_first_process():
             print(f"neuronal: {note}", file=sys.stderr)
         drawn = Board(folder / "board") if board and is_first_process() else None
-        kept = Checkpoints(place, **({} if every is None else {"every": every}))
+        kept = Checkpoints(place) if every is None else Checkpoints(place, every=every)
     with one_line_errors(), keeping(place), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
 
         def show(epoch: Epoch) -> None:

@@ -13,6 +13,7 @@ from neuronal.data.dataset import Task
 from neuronal.data.errors import unreadable
 
 CLASS_HEADERS = ("class", "label")
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def read_table(file: Path, task: Task | None = None) -> Arrays:
@@ -74,6 +75,8 @@ def _is_number(text: str) -> bool:
 def _number(file: Path, at: int, text: str) -> float:
     if not _is_number(text):
         raise ValueError(f"{file}, line {at}: needs a finite number, got {text.strip()!r}.")
+    if abs(float(text)) > _LARGEST:
+        raise ValueError(f"{file}, line {at}: {text.strip()} is too large for 32 bits. Use another unit.")
     return float(text)
 
 

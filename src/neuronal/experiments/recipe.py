@@ -124,17 +124,21 @@ class Recipe:
                 raise UnknownName(unknown("field of a recipe", name, names))
         return cls(**values)
 
-    def fingerprint(self) -> str:
-        """Eight characters that differ when the trained network can differ (the name and the seeds do not count).
-
-        Made of the fields that are not at their default, so a field added later changes no fingerprint of today.
-        """
+    def chosen(self) -> dict[str, Any]:
+        """The fields that are not at their default, in JSON; without the name and the seeds."""
         values = self.to_json()
         for field in fields(self):
             default = field.default if field.default is not MISSING else None
             if field.name in ("name", "seeds") or getattr(self, field.name) == default:
                 del values[field.name]
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+        return values
+
+    def fingerprint(self) -> str:
+        """Eight characters that differ when the trained network can differ (the name and the seeds do not count).
+
+        Made of the fields that are not at their default, so a field added later changes no fingerprint of today.
+        """
+        return hashlib.sha256(json.dumps(self.chosen(), sort_keys=True).encode()).hexdigest()[:8]
 
 
 def _plain(name: str, value: Any) -> Any:

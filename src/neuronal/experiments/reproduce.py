@@ -23,6 +23,7 @@ from neuronal.experiments.run import trained
 from neuronal.experiments.storage import Damaged, make_writable, write_whole
 from neuronal.experiments.sweep import Watch, sweep
 from neuronal.names import find
+from neuronal.train.engine import from_first, is_first_process
 
 
 class Work:
@@ -42,7 +43,8 @@ class Work:
         make_writable(cells)
         path = cells / cell_name(recipe, seed)
         weights = path.with_suffix(".safetensors")
-        if path.exists() and weights.exists():
+        # The first process writes, so it alone can say what there is: all train, or none.
+        if from_first(lambda: path.exists() and weights.exists()):
             try:
                 return read(path), load_model(weights)
             except (Damaged, ValueError) as damage:
@@ -51,8 +53,10 @@ class Work:
         record, model = trained(recipe, seed)
         if record.failure:
             raise ValueError(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
-        save_model(model.cpu().eval(), weights)
-        write(record, cells)
+        model.cpu().eval()
+        if is_first_process():
+            save_model(model, weights)
+            write(record, cells)
         return record, model
 
 
@@ -98,7 +102,8 @@ def reproduce(
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": environment(),
     }
-    write_whole(file, json.dumps(answer, indent=1, allow_nan=False) + "\n")
+    if is_first_process():
+        write_whole(file, json.dumps(answer, indent=1, allow_nan=False) + "\n")
     return file
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from math import isfinite
 from time import perf_counter
@@ -76,6 +76,8 @@ def _check_task(recipe: Recipe, data: Dataset) -> None:
         raise ValueError(f"crop, flip and cutout change images, and {data.name} is a table. Leave them out.")
     loss_for(data.train.answers, recipe.loss)
     if data.task == "classification":
+        if len(data.classes) < 2:
+            raise ValueError(f"{data.name} has only the class {data.classes[0]!r}: there is nothing to learn.")
         return
     for_classes = [name for name in recipe.probes if name in CLASS_PROBES]
     for_classes += ["wrong_labels"] if recipe.wrong_labels else []
@@ -156,6 +158,10 @@ def trained(
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
     followed, called = (held, "validation") if recipe.protocol == "clean" else (data.test, "test")
+    if checkpoints:
+        # What is measured afterwards is free to change; the data are compared by contents.
+        same = {name: value for name, value in recipe.chosen().items() if name not in ("probes", "data")}
+        checkpoints = replace(checkpoints, of=same)
     epochs: list[Epoch] = []
 
     def keep(epoch: Epoch) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_unique
+from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_unique, without_nan
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ def solve_dense(
         raise ValueError(f"solve_dense needs rows of units, a tensor of shape (rows, N), got shape {tuple(a.shape)}.")
     n = a.shape[1]
     lam, p = (torch.as_tensor(v, device=a.device, dtype=a.dtype).expand(a.shape[0]) for v in (coupling, slope))
+    lam, p, known = without_nan(lam, p)
     check_unique(lam.detach(), p.detach(), TANH_BOUND if sigma == TANH and weights is None else ANY_BOUND)
     w = check_weights(weights, n).to(a) if weights is not None else a.new_full((n, n), 1 / n)
     with torch.no_grad():
@@ -80,7 +81,7 @@ def solve_dense(
     # One more step, whose right side is differentiable, has the derivative of the solution: dz = -A^-1 dF.
     F = _violation(value, a, lam, p, sigma, w)
     value = value - torch.linalg.solve(_jacobian(value, lam.detach(), p.detach(), sigma, w), F)
-    value = torch.where(a.isfinite().all(1, keepdim=True), value, torch.nan)
+    value = torch.where(a.isfinite().all(1, keepdim=True) & known.unsqueeze(1), value, torch.nan)
     return Solution(value, residual, steps, residual <= tolerance)
 
 

@@ -98,9 +98,18 @@ def solve(
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = (torch.as_tensor(v, device=a.device, dtype=work).expand(a.shape[0]) for v in (coupling, slope))
     if check and not torch.compiler.is_compiling():
-        check_unique(lam, p, TANH_BOUND if sigma == "tanh" else ANY_BOUND)
+        check_unique(*without_nan(lam, p)[:2], TANH_BOUND if sigma == "tanh" else ANY_BOUND)
     value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps, sigma)
     return Solution(value.to(a.dtype), residual, steps, converged)
+
+
+def without_nan(coupling: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Coupling and slope with 0 and 1 where one of them is no finite number, and where both are.
+
+    A training that diverges makes them NaN: like those of a NaN weight, the rows are NaN, and the loss shows it.
+    """
+    known = coupling.isfinite() & slope.isfinite()
+    return torch.where(known, coupling, 0.0), torch.where(known, slope, 1.0), known
 
 
 def check_unique(coupling: Tensor, slope: Tensor, most: float = TANH_BOUND) -> None:
@@ -156,7 +165,8 @@ def _solve_rows(
     if a.numel() == 0:
         return value, residual, steps, residual <= tolerance
     # A row with NaN or infinity is NaN; the others do not know of it.
-    finite = _finite(a)
+    coupling, slope, known = without_nan(coupling, slope)
+    finite = _finite(a) & known
     safe = a if finite.all() else torch.where(finite.unsqueeze(1), a, 0.0)
     # The error of the grid may take up a quarter of the tolerance.
     allowed = 0.25 * tolerance * largest(safe).clamp_min(1) / coupling.abs().clamp_min(1e-12)
@@ -205,7 +215,8 @@ def _vjp_rows(
     v, d_coupling, d_slope = torch.zeros_like(z), torch.zeros_like(coupling), torch.zeros_like(slope)
     if z.numel() == 0:
         return v, d_coupling, d_slope
-    finite = _finite(z) & _finite(g)
+    coupling, slope, known = without_nan(coupling, slope)
+    finite = _finite(z) & _finite(g) & known
     safe, safe_g = (torch.where(finite.unsqueeze(1), t, 0.0) if not finite.all() else t for t in (z, g))
     # A gradient is to be right in relation to itself, whatever the size of the row and the tolerance of its solution.
     # Units that push each other apart multiply errors by up to 1 / (1 - coupling slope).

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,13 @@ class Checkpoints:
         folder: Of this training alone; made if need be. With several processes, one that all of them see.
         every: A number of steps, or a time.
         keep: How many.
+        of: What, besides all that ``fit`` knows, has to be the same for a training to go on; plain values by name.
     """
 
     folder: Path | str
     every: int | timedelta = timedelta(minutes=5)
     keep: int = 3
+    of: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         amount = self.every.total_seconds() if isinstance(self.every, timedelta) else self.every

@@ -73,7 +73,7 @@ def fit(
     loss_name, numbers = loss_for(train.answers, plan.loss), train.answers.is_floating_point()
     rank, world, device = accelerator.process_index, accelerator.num_processes, accelerator.device
     _check(plan, train, validation, world)
-    snapshots = Snapshots(checkpoints, accelerator, model, train, plan, seed)
+    snapshots = Snapshots(checkpoints, accelerator, model, train, validation, plan, seed)
     progress = snapshots.progress
     engine = Engine(accelerator, model, plan, standard=progress.epoch <= plan.standard_epochs)
     train, validation = train.to(device), validation and validation.to(device)

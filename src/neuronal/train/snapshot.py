@@ -34,6 +34,7 @@ class Snapshots:
         accelerator: Accelerator,
         model: nn.Module,
         train: Split,
+        validation: Split | None,
         plan: Plan,
         seed: int,
     ) -> None:
@@ -44,7 +45,8 @@ class Snapshots:
         if self._chosen is None:
             return
         self._folder = Path(self._chosen.folder)
-        self._training = _training(model, train, plan, seed, accelerator.num_processes)
+        self._training = _training(model, train, validation, plan, seed, accelerator.num_processes)
+        self._training["recipe"] = json.loads(json.dumps(dict(self._chosen.of)))
         if accelerator.is_main_process:
             self._folder.mkdir(parents=True, exist_ok=True)
         path = self._newest()
@@ -156,14 +158,28 @@ class Snapshots:
         return Checkpoint(header, {name: whole(value) for name, value in tensors.items()})
 
 
-def _training(model: nn.Module, train: Split, plan: Plan, seed: int, processes: int) -> dict[str, Any]:
+def _training(
+    model: nn.Module, train: Split, validation: Split | None, plan: Plan, seed: int, processes: int
+) -> dict[str, Any]:
     """What has to be the same for a training to go on, in JSON."""
     names = {name: f"{list(value.shape)} {value.dtype}" for name, value in model.state_dict().items()}
-    sums = {name: _sum(part) for name, part in (("inputs", train.stored), ("labels", train.answers))}
-    data = {"images": len(train), "shape": list(train.stored.shape[1:]), **sums}
+    data = {"images": len(train), "shape": list(train.stored.shape[1:]), **_sums(train)}
+    if validation:
+        data |= {f"validation {name}": value for name, value in _sums(validation).items()}
     whole = {"plan": plan.to_json(), "model": names, "data": data, "seed": {"seed": seed}}
     same: dict[str, Any] = json.loads(json.dumps({**whole, "processes": {"processes": processes}}))
     return same
+
+
+def _sums(split: Split) -> dict[str, Any]:
+    scalings = {"scaling": split.scaling, "scaling of answers": split.answer_scaling}
+    # Rounded: with another number of threads the last digits of a mean differ.
+    told = {
+        name: [f"{number:.6g}" for number in scaling.mean + scaling.std]
+        for name, scaling in scalings.items()
+        if scaling
+    }
+    return {"inputs": _sum(split.stored), "labels": _sum(split.answers), **told}
 
 
 def _sum(values: Tensor) -> int:
@@ -172,8 +188,10 @@ def _sum(values: Tensor) -> int:
 
 def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:
     for part in own:
-        for key in {**own[part], **found[part]}:
-            there, here = found[part].get(key, "nothing"), own[part].get(key, "nothing")
+        # Only a checkpoint of before there was such a part lacks it.
+        before = found.get(part, {})
+        for key in {**own[part], **before}:
+            there, here = before.get(key, "nothing"), own[part].get(key, "nothing")
             if there != here:
                 what = key if key == part else f"{part} has {key}"
                 raise ValueError(
