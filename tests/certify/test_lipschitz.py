@@ -242,6 +242,22 @@ def test_what_has_no_constant_is_named(model, words):
         lipschitz_bound(model, torch.randn(1, 4))
 
 
+@pytest.mark.parametrize(
+    "branch", [lambda x: x.detach().numpy().max(), lambda x: max(x[0].tolist()), lambda x: x.max(1).indices[0]]
+)
+def test_what_is_decided_outside_of_torch_has_no_constant(branch):
+    class Jump(nn.Module):
+        def forward(self, x):
+            return x if branch(x) < 9 else x + 1
+
+    with pytest.raises(NotLipschitz):
+        lipschitz_bound(Jump(), torch.randn(1, 4))
+
+
+def test_the_places_of_a_pool_are_left_alone():
+    assert lipschitz_bound(nn.MaxPool1d(2), torch.randn(1, 3, 4)).bound == pytest.approx(1)
+
+
 def test_products_of_values_have_no_constant():
     class Square(nn.Module):
         def forward(self, x):

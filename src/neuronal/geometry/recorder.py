@@ -19,6 +19,8 @@ SUPPORTED = (
 ROWS = 2
 # What may be done with a matrix whose rows are the positions of all inputs; see Note [Merged rows].
 ON_MERGED = {"view", "_unsafe_view", "reshape", "addmm", "mm"}
+# What torch itself does with the places of a maximum that nobody asked for.
+SHAPES = {"squeeze", "unsqueeze"}
 
 
 STALE = "changes a tensor in place that is used under another view later"
@@ -58,6 +60,8 @@ class Recorder(TorchDispatchMode):
         if number is None:
             what = "a constant" if isinstance(result, Tensor) else f"a {type(result).__name__}"
             raise self.unsupported(f"returns {what} instead of one tensor that depends on the input")
+        if isinstance(result, Tensor) and not result.is_floating_point():
+            raise self.unsupported("returns whole numbers")
         if id(result) in self.stale:
             raise self.unsupported(STALE)
         if id(result) in self.merged:
@@ -76,21 +80,31 @@ class Recorder(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if any(id(t) in self.stale for t in touched):
             raise self.unsupported(STALE)
+        if name in SHAPES and not any(t.is_floating_point() for t in touched):
+            self.note(self.known[id(touched[0])][0], result)
+            return result
         rule = self.rules.get(name) or self.rules.get(name.removesuffix("_"))
         if rule is None or not all(t.is_floating_point() for t in touched):
             raise self.unsupported(f"computes {func}")
         if name not in ON_MERGED and any(id(t) in self.merged for t in touched):
             raise self.unsupported(f"computes {func} of a tensor that mixes the rows of the batch")
-        in_place = name.endswith("_") and not name.startswith("_")
         self.note(rule(Call(self, func, args, kwargs, result)), result)
-        if in_place:
-            self._mark_aliases(args[0])
+        if func._schema.is_mutable:
+            self._mark_aliases(result)
         return result
+
+    def leaves(self, name: str, tensor: Tensor) -> None:
+        """Numbers of a tensor leave torch, and what is done with them is not seen."""
+        if id(tensor) in self.known:
+            raise self.unsupported(f"takes numbers that depend on the input out of torch ({name})")
 
     def note(self, numbers: int | tuple[int, ...], result: Any) -> None:
         tensors = result if isinstance(result, list | tuple) else (result,)
-        for number, tensor in zip(numbers if isinstance(numbers, tuple) else (numbers,), tensors, strict=False):
+        numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        for number, tensor in zip(numbers, tensors, strict=False):
             self.known[id(tensor)] = (number, tensor)
+        # The places of a maximum depend on the input too, and nothing may be done with whole numbers.
+        self.known |= {id(t): (numbers[0], t) for t in tensors[len(numbers) :] if not t.is_floating_point()}
 
     def _mark_aliases(self, changed: Tensor) -> None:
         memory = changed.untyped_storage().data_ptr()
