@@ -195,7 +195,8 @@ def _folded(steps: list[Step]) -> Units | None:
     size = bias.abs()
     for step in reversed(steps[:-1]):
         assert isinstance(step.op, Scale)
-        parts = [_per_unit(t, count, bool(patch)) for t in (step.op.scale, step.op.bias(), step.op.bias_size())]
+        axis = 0 if patch else -1
+        parts = [_per_unit(t, step.shape, axis) for t in (step.op.scale, step.op.bias(), step.op.bias_size())]
         scale, shift, extra = parts
         if scale is None or shift is None or extra is None:
             return None
@@ -204,15 +205,12 @@ def _folded(steps: list[Step]) -> Units | None:
     return Units(rows, bias, patch, is_padded, bias_size=size)
 
 
-def _per_unit(constant: Tensor | None, count: int, is_conv: bool) -> Tensor | None:
-    """A constant as one number per unit; None if it is not that."""
+def _per_unit(constant: Tensor | None, shape: tuple[int, ...], axis: int) -> Tensor | None:
+    """A constant beside values of this shape as one number per unit, which are along the axis; None if it is not that."""
     if constant is None:
-        return torch.zeros(count, dtype=torch.float64)
-    if is_conv and constant.dim() > 1:
-        if constant.numel() != constant.shape[-3 if constant.dim() > 3 else 0]:
-            return None
-        constant = constant.flatten()
-    return constant.flatten().expand(count) if constant.numel() in (1, count) else None
+        return torch.zeros(shape[axis], dtype=torch.float64)
+    whole = constant.reshape(*[1] * (len(shape) + 1 - constant.dim()), *constant.shape)[0]
+    return whole.flatten().expand(shape[axis]) if whole.numel() == whole.shape[axis] else None
 
 
 def _inputs(interval: Interval, step: Step, units: Units) -> Interval:

@@ -44,6 +44,7 @@ class Recorder(TorchDispatchMode):
         self.running: list[str] = []
         self.steps: list[Step] = []
         self.count = 1
+        self.shapes = {0: tuple(x.shape[1:])}
         self.known: dict[int, tuple[int, Tensor]] = {id(x): (0, x)}  # the tensor is held, so its id stays its own
         self.stale: set[int] = set()
         # Note [Merged rows]: torch multiplies inputs of shape (batch, positions, features) by a matrix after it has
@@ -116,6 +117,7 @@ class Recorder(TorchDispatchMode):
         """One more step; its value's number."""
         path = self.running[-1] if self.running else ""
         self.steps.append(Step(op, inputs, self.count, path, tuple(shape)))
+        self.shapes[self.count] = tuple(shape)
         self.count += 1
         return self.count - 1
 

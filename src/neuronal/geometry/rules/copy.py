@@ -14,7 +14,10 @@ def _view(call: Call) -> int:
     if rows != ROWS:  # see Note [Merged rows] in recorder.py
         merged.add(id(call.result))
         shape = (rows // ROWS, *shape)
-    return call.add(Copy(lambda x: x.reshape(len(x), *shape)), call.value(), shape=shape)
+    value = call.value()
+    if call.recorder.shapes[value] == shape:  # only rows and positions were merged, or told apart again
+        return value
+    return call.add(Copy(lambda x: x.reshape(len(x), *shape)), value, shape=shape)
 
 
 def _expand(call: Call) -> int:
