@@ -421,3 +421,30 @@ def test_a_constant_for_each_position_is_not_one_for_each_unit(layer, shape, shi
     certificate = certify_activity(model, (torch.zeros(shape), torch.full(shape, 3.0)))
     assert certificate.verdict == "certified"
     assert check(certificate, model)
+
+
+class Lowered(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) - 100
+
+
+class LoweredFarkas(FarkasLinear):
+    def forward(self, x):
+        return super().forward(x) - 100
+
+
+def test_a_layer_with_a_forward_of_its_own_is_not_read_off_its_parameters():
+    layer = Lowered(2, 3)
+    nn.init.constant_(layer.bias, 10.0)
+    box = torch.zeros(2), torch.ones(2)
+    with pytest.raises(TypeError, match="forward of its own"):
+        certify_activity(layer, box)
+    hooked = nn.Linear(2, 3)
+    certificate = certify_activity(FarkasLinear(2, 3))
+    hooked.register_forward_hook(lambda *args: args[2] - 100)
+    with pytest.raises(TypeError, match="or hooks"):
+        certify_activity(hooked, box)
+    network = nn.Sequential(LoweredFarkas(2, 3), nn.ReLU())
+    assert certify_activity(network, box).verdict == "refuted"
+    assert check(certificate, FarkasLinear(2, 3))
+    assert not check(certificate, LoweredFarkas(2, 3))

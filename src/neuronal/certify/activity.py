@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from neuronal.certify.certificate import Certificate, Verdict
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
-from neuronal.certify.units import FARKAS, Units, ungrouped, units_of
+from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
 from neuronal.geometry.trace import evaluating, watching_relus
@@ -242,7 +242,7 @@ def _built(
         margin = cutoff + one.margin + two.margin
         return replace(one, margin=margin, radius=None) if margin > 0 else None
     layer = model.get_submodule(made[value][0].path)
-    if not isinstance(layer, FARKAS | FarkasResidual) or layer._forward_hooks:
+    if not isinstance(layer, FARKAS | FarkasResidual) or not is_as_named(layer):
         return None
     return by_construction(units_of(layer), cutoff)
 
@@ -262,7 +262,7 @@ def _candidates(
     """Inputs of the box that may leave a layer silent: those of the data, corners, and what silences the first layer."""
     zero = torch.zeros_like(low)
     tried = [torch.maximum(torch.minimum(zero, high), low), low, high, (low + high) / 2]
-    first = next((m for m in model.modules() if isinstance(m, Plain)), None)
+    first = next((m for m in model.modules() if isinstance(m, Plain) and is_as_named(m)), None)
     if first is not None and layers[0].verdict == "unknown":
         flat = isinstance(first, nn.Linear)
         sides = (low.flatten(), high.flatten()) if flat else (low, high)

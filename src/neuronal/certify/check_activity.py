@@ -61,6 +61,8 @@ def _silences(model: nn.Module, x: Tensor, layers: Sequence[Any]) -> bool:
 
 def _layer_holds(evidence: Any, layer: nn.Module) -> bool:
     cutoff = Fraction(evidence.cutoff)
+    if _is_changed(layer):
+        return False
     if evidence.by == "construction":
         return _closes(layer, cutoff)
     lam = _rationals(evidence.multipliers)
@@ -71,6 +73,11 @@ def _layer_holds(evidence: Any, layer: nn.Module) -> bool:
         return not any(row) and constant > cutoff * sum(lam)
     padded = _is_padded(layer)
     return evidence.by == "box" and _least(row, constant, evidence.low, evidence.high, padded) > cutoff * sum(lam)
+
+
+def _is_changed(layer: nn.Module) -> bool:
+    """Whether something else than torch or this library says what the layer computes."""
+    return bool(layer._forward_hooks) or layer.forward.__module__.partition(".")[0] not in ("torch", "neuronal")
 
 
 def _rationals(values: Any) -> list[Fraction]:
@@ -221,7 +228,7 @@ def _is_closed(
         one, two = (_is_closed(i, steps, bounds, model, cutoff) for i in step.inputs)
         return one if one is not None and one == two else None
     layer: Any = model.get_submodule(step.path)
-    if layer._forward_hooks or not _closes(layer, cutoff):
+    if _is_changed(layer) or not _closes(layer, cutoff):
         return None
     return _rationals(layer.balance.multipliers)
 
