@@ -127,8 +127,9 @@ class Globe(Cloud):
     def ends(self) -> tuple[Tensor, Tensor]:
         """By Hoelder's inequality: the dual norm of the largest-entry norm sums absolute values."""
         change = torch.stack(self.rows[1:])
-        total = change.abs().sum(0) if self.norm_of_ball == "inf" else change.square().sum(0).sqrt()
-        reach = total * self.ball * UP
+        # Squares may underflow, each by less than TINY squared.
+        round_norm = change.square().sum(0).sqrt() + TINY * len(change)
+        reach = (change.abs().sum(0) if self.norm_of_ball == "inf" else round_norm) * self.ball * UP
         return self.rows[0] - reach, self.rows[0] + reach
 
 
