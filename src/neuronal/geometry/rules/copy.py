@@ -61,6 +61,14 @@ def _along(*names: str) -> Rule:
     return rule
 
 
+def _squeeze(call: Call) -> int:
+    """Of one dimension, or of all that have size 1."""
+    if "dim" in call.arguments:
+        return _along("dim")(call)
+    shape = call.shape
+    return call.add(Copy(lambda x: x.reshape(len(x), *shape)), call.value())
+
+
 def _pad(call: Call) -> int:
     if call["value"] != 0 or len(call["pad"]) >= 2 * call["self"].dim():
         raise call.refuse("with something other than zeros around each row")
@@ -111,7 +119,7 @@ COPY: dict[str, Rule] = {
     "permute": _permute,
     "transpose": _along("dim0", "dim1"),
     "unsqueeze": _along("dim"),
-    "squeeze": _along("dim"),
+    "squeeze": _squeeze,
     "select": _along("dim"),
     "slice": _along("dim"),
     "flip": _along("dims"),
