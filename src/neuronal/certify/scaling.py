@@ -300,6 +300,8 @@ class _Recorder(TorchDispatchMode):
         name = func.overloadpacket.__name__
         arguments = {a.name: a.default_value for a in schema.arguments}
         arguments |= dict(zip([a.name for a in schema.arguments], args, strict=False)) | kwargs
+        if any(isinstance(t, Tensor) and _memory(t) in self.state for t in targets):
+            self.breaks_here(f"changes a parameter or buffer ({name})", "state")
         if torch.Tag.nondeterministic_seeded in func.tags and _is_random(arguments):
             self.breaks_here(f"draws random numbers ({name})", "random")
         if not any(self.degree_of(t) is not None for t in _tensors([*args, *kwargs.values()])):
