@@ -61,7 +61,7 @@ def _along(*names: str) -> Rule:
     return rule
 
 
-def _squeeze(call: Call) -> int:
+def _squeeze(call: Call) -> int | tuple[int, ...]:
     """Of one dimension, or of all that have size 1."""
     if "dim" in call.arguments:
         return _along("dim")(call)
