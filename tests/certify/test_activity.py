@@ -12,6 +12,7 @@ from torch import nn
 
 from neuronal.certify import multipliers
 from neuronal.certify.activity import certify_activity
+from neuronal.certify.check import check
 from neuronal.certify.intervals import intervals
 from neuronal.certify.layer_activity import certify_layer
 from neuronal.certify.multipliers import exact_multipliers, is_exact, lower_bound, propose
@@ -381,3 +382,69 @@ def test_doors_say_what_they_need():
         certify_activity(ImplicitBiasLinear(2, 2))
     with pytest.raises(ValueError, match="no ReLU"):
         certify_activity(nn.Sequential(nn.Linear(2, 2)), (torch.zeros(2), torch.ones(2)))
+
+
+class Shifted(nn.Module):
+    """Units that face each other, one of them always active; then a constant, and a ReLU."""
+
+    def __init__(self, layer, shift):
+        super().__init__()
+        self.layer, self.shift, self.relu = layer, nn.Parameter(shift), nn.ReLU()
+        with torch.no_grad():
+            layer.weight.zero_()
+            layer.weight.flatten(1)[:, 0] = torch.tensor([1.0, -1.0, 1.0, -1.0])
+            layer.bias.copy_(torch.tensor([-0.2, 0.8, -0.2, 0.8]))
+
+    def forward(self, x):
+        return self.relu(self.layer(x) + self.shift)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "shift"),
+    [
+        (nn.Conv2d(1, 4, 1), (1, 4, 4), (4,)),
+        (nn.Conv2d(1, 4, 1), (1, 4, 4), (4, 1)),
+        (nn.Conv1d(1, 4, 1), (1, 4), (4,)),
+        (nn.Conv3d(1, 4, 1), (1, 4, 4, 4), (1, 4, 1, 1)),
+        (nn.Linear(2, 4), (4, 2), (4, 1)),
+    ],
+)
+def test_a_constant_for_each_position_is_not_one_for_each_unit(layer, shape, shift):
+    """At the last position all units are off for inputs around 0.5, which no candidate for a witness is."""
+    model = Shifted(layer, torch.tensor([0.0, 0.0, 0.0, -0.5]).view(shift))
+    certificate = certify_activity(model, (torch.zeros(shape), torch.full(shape, 3.0)))
+    silent = model(torch.full((1, *shape), 0.5))
+    assert not (silent > 0).any(2 if isinstance(layer, nn.Linear) else 1).all()
+    assert certificate.verdict == "unknown"
+    per_unit = (4,) if isinstance(layer, nn.Linear) else (4, *[1] * (len(shape) - 1))
+    model = Shifted(layer, torch.tensor([0.0, 0.0, 0.0, -0.5]).view(per_unit))
+    certificate = certify_activity(model, (torch.zeros(shape), torch.full(shape, 3.0)))
+    assert certificate.verdict == "certified"
+    assert check(certificate, model)
+
+
+class Lowered(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) - 100
+
+
+class LoweredFarkas(FarkasLinear):
+    def forward(self, x):
+        return super().forward(x) - 100
+
+
+def test_a_layer_with_a_forward_of_its_own_is_not_read_off_its_parameters():
+    layer = Lowered(2, 3)
+    nn.init.constant_(layer.bias, 10.0)
+    box = torch.zeros(2), torch.ones(2)
+    with pytest.raises(TypeError, match="forward of its own"):
+        certify_activity(layer, box)
+    hooked = nn.Linear(2, 3)
+    certificate = certify_activity(FarkasLinear(2, 3))
+    hooked.register_forward_hook(lambda *args: args[2] - 100)
+    with pytest.raises(TypeError, match="or hooks"):
+        certify_activity(hooked, box)
+    network = nn.Sequential(LoweredFarkas(2, 3), nn.ReLU())
+    assert certify_activity(network, box).verdict == "refuted"
+    assert check(certificate, FarkasLinear(2, 3))
+    assert not check(certificate, LoweredFarkas(2, 3))

@@ -103,3 +103,18 @@ def test_ties_implicit_bias_memory_and_wrong_norms():
     assert "bytes" in certify_ball(nn.Linear(2, 2), torch.ones(2), budget=Budget(memory=8)).reason
     with pytest.raises(ValueError, match="norm needs to be 2"):
         certify_ball(nn.Linear(2, 2), torch.ones(2), norm=1)
+
+
+@pytest.mark.parametrize("norm", [2, "inf"])
+def test_generators_whose_squares_underflow_still_reach(norm):
+    """relu(x + y + 1/2) and relu(-x - y - 1/2) in tiny units: class 1 from x + y = -2/3 on."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)).double()
+    for layer, weight, bias in (
+        (model[0], [[1e-170, 1e-170], [-1e-170, -1e-170]], [0.5e-170, -0.5e-170]),
+        (model[2], [[1e170, 0.0], [0.0, 30e170]], [5.0, 0.0]),
+    ):
+        layer.weight.data = torch.tensor(weight, dtype=torch.float64)
+        layer.bias.data = torch.tensor(bias, dtype=torch.float64)
+    certificate = certify_ball(model, torch.zeros(2, dtype=torch.float64), norm=norm)
+    distance = 2 / 3 / (2 if norm == "inf" else 2**0.5)
+    assert certificate.verdict == "unknown" or certificate.evidence.radius < distance

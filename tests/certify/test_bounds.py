@@ -198,3 +198,20 @@ def test_a_dropped_breakpoint_proves_nothing_false(monkeypatch):
     monkeypatch.setattr(segments, "pieces", without_every_other)
     monkeypatch.setattr(segments, "Budget", lambda: Budget(bounds=1))
     assert false_certificates(names=("relu",)) == 0
+
+
+def test_a_factor_that_underflows_is_not_taken_for_zero():
+    """A tent over [0, 1e30] behind a weight that float32 does not have: the class changes in the middle."""
+    model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 3), nn.ReLU(), nn.Linear(3, 2)).double()
+    with torch.no_grad():
+        for layer, weight, bias in (
+            (model[0], [[1e-50]], [0.0]),
+            (model[1], [[2e20]] * 3, [0.0, -1.0, -2.0]),
+            (model[3], [[0.0, 0.0, 0.0], [1.0, -2.0, 1.0]], [0.5, 0.0]),
+        ):
+            layer.weight.copy_(torch.tensor(weight))
+            layer.bias.copy_(torch.tensor(bias))
+        model[0].weight.fill_(1e-50)
+    a, b = torch.zeros(1).double(), torch.full((1,), 1e30).double()
+    assert len(model(torch.stack([a, (a + b) / 2, b])).argmax(1).unique()) == 2
+    assert certify_segment(model, a, b).verdict == "refuted"

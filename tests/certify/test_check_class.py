@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from neuronal.certify import bounds
+from neuronal.certify import bounds, check_class
 from neuronal.certify.ball import certify_ball
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment, covers_simplex
@@ -169,3 +170,59 @@ def test_a_function_without_a_rule_is_named():
     evidence = replace(c.evidence, label=0, intervals=torch.tensor([[0.0, 1.0]]))
     with pytest.raises(TypeError, match="no rule for sort"):
         check_segment(replace(c, verdict="certified", evidence=evidence), Odd())
+
+
+class Does(nn.Module):
+    """Scores of one number x: what a function makes of it, and 0."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.head = function, nn.Linear(1, 2)
+        self.head.weight.data = torch.tensor([[1.0], [0.0]])
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, x):
+        return self.head(self.function(x))
+
+
+def discarded(x):
+    y = x + 1
+    y.mul_(-1)
+    return y
+
+
+def renamed(x):
+    y = z = x + 1
+    z *= -1
+    return y
+
+
+def through_a_module(x):
+    y = -(x + 1)
+    nn.ReLU(inplace=True)(y)
+    return y + 0.5
+
+
+def under_a_view(x):
+    y = x + 1
+    y.flatten(1).mul_(-1)
+    return y
+
+
+CHANGED = [discarded, renamed, through_a_module, under_a_view, lambda x: x.to(torch.int32).to(torch.float32) - 0.1]
+
+
+@pytest.mark.parametrize("function", CHANGED)
+def test_a_model_that_changes_values_in_place_or_rounds_them_is_not_confirmed(function):
+    """The class this model does not predict at the start is the one a careless reader of it would prove."""
+    a, b = torch.tensor([0.2]), torch.tensor([1.5])
+    plain = certify_segment(Does(lambda x: x), a, b)
+    assert plain.verdict == "certified"
+    model = Does(function)
+    wrong = 1 - int(model(a.unsqueeze(0))[0].argmax())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check_class, "_class", lambda *_: wrong)  # only the proof counts here
+        confirmed = False
+        with suppress(TypeError):
+            confirmed = check_segment(tampered(plain, label=wrong), model)
+        assert not confirmed

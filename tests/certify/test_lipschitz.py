@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from neuronal.certify.check import check
+from neuronal.certify.check_lipschitz import exported_constant
 from neuronal.certify.lipschitz import certify_lipschitz_ball, lipschitz_bound
 from neuronal.certify.lipschitz_rules import NotLipschitz
 from neuronal.certify.norms import convolution_norm, matrix_norm
@@ -54,6 +55,17 @@ def test_norms_of_convolutions(channels, kernel, stride, padding, dilation, grou
         if stride == 1 and padding and dilation == 1:
             # The grid of frequencies loses 1.3 percent a dimension, the border of a small image some more.
             assert bound < 1.25 * exact
+
+
+@pytest.mark.parametrize(("kernel", "stride", "dilation"), [(3, 2, 2), (2, 3, 3), (4, 4, 2), (3, 4, 6), (5, 2, 3)])
+def test_strides_of_dilated_convolutions_meet_the_same_input_more_often(kernel, stride, dilation):
+    conv = nn.Conv1d(1, 1, kernel, stride, dilation=dilation, padding=4, bias=False).double()
+    conv.weight.data.fill_(1.0)
+    columns = [conv(row.view(1, 1, -1)).flatten() for row in torch.eye(64, dtype=torch.float64)]
+    exact = torch.linalg.matrix_norm(torch.stack(columns), 2).item()
+    x = torch.zeros(1, 1, 64, dtype=torch.float64)
+    assert exact <= lipschitz_bound(conv, x).bound
+    assert exact <= exported_constant(conv, x)
 
 
 def test_the_grid_of_frequencies_misses_nothing():
@@ -240,6 +252,22 @@ def test_the_error_covers_what_is_left_of_the_equation():
 def test_what_has_no_constant_is_named(model, words):
     with pytest.raises(NotLipschitz, match=words):
         lipschitz_bound(model, torch.randn(1, 4))
+
+
+@pytest.mark.parametrize(
+    "branch", [lambda x: x.detach().numpy().max(), lambda x: max(x[0].tolist()), lambda x: x.max(1).indices[0]]
+)
+def test_what_is_decided_outside_of_torch_has_no_constant(branch):
+    class Jump(nn.Module):
+        def forward(self, x):
+            return x if branch(x) < 9 else x + 1
+
+    with pytest.raises(NotLipschitz):
+        lipschitz_bound(Jump(), torch.randn(1, 4))
+
+
+def test_the_places_of_a_pool_are_left_alone():
+    assert lipschitz_bound(nn.MaxPool1d(2), torch.randn(1, 3, 4)).bound == pytest.approx(1)
 
 
 def test_products_of_values_have_no_constant():

@@ -467,3 +467,19 @@ def test_the_model_is_left_as_it_was():
     assert all(module.training for module in model.modules())
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_model_that_counts_its_calls_is_not_certified():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2, bias=False)
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.linear(x) + (self.calls > 1000).float()
+
+    certificate = certify_scaling(Counts(), torch.randn(1, 2))
+    assert certificate.verdict == "unknown"
+    assert "changes a parameter or buffer" in certificate.reason

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -143,6 +144,7 @@ FUNCTIONS = {
     "concat of relu": lambda x: torch.cat((x.relu(), (-x).relu()), 1),
     "a matrix": lambda x: x @ torch.ones(9, 4).double(),
     "squeeze": lambda x: x[:, :1].squeeze(1) + x[:, 1],
+    "squeeze of all": lambda x: x[:, :1].squeeze().view(len(x), -1) + x[:, 1],
 }
 CASES = {**LAYERS, **{name: (LINE, Does(function)) for name, function in FUNCTIONS.items()}}
 
@@ -251,6 +253,13 @@ def through_an_alias(x):
     return y
 
 
+def into_an_output(x):
+    y = x * 1
+    view = y[:, :2]
+    torch.add(x, 1.0, out=y)
+    return view.relu()
+
+
 REFUSED = {
     "GELU at '1'": nn.Sequential(nn.Linear(4, 4), nn.GELU()),
     "Softmax at '1'": nn.Sequential(nn.Linear(4, 4), nn.Softmax(1)),
@@ -261,6 +270,12 @@ REFUSED = {
     "BatchNorm1d at '0'.*no others": nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False)),
     "Does computes aten.gt": Does(lambda x: x if (x > 0).any() else -x),
     "Does computes aten.select": Does(lambda x: x if x[0, 0].item() > 0 else -x),
+    "out of torch .numpy": Does(lambda x: x if x.numpy().max() < 9 else -x),
+    "out of torch .tolist": Does(lambda x: x if max(map(max, x.tolist())) < 9 else -x),
+    "out of torch ...array": Does(lambda x: x if np.asarray(x).max() < 9 else -x),
+    "Does computes aten.eq": Does(lambda x: x - x.max(1).indices.eq(9).sum()),
+    "Does returns whole numbers": Does(lambda x: x.view(-1, 2, 2).sum(2, dtype=torch.int64)),
+    "used under another view later": Does(into_an_output),
     "Returns returns a tuple": Returns(lambda y: (y, y)),
     "Returns returns a dict": Returns(lambda y: {"out": y}),
     "Returns returns a constant": Returns(lambda y: torch.ones(len(y), 2)),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from neuronal.certify.certificate import Certificate, Verdict
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
-from neuronal.certify.units import FARKAS, Units, ungrouped, units_of
+from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
 from neuronal.geometry.trace import evaluating, watching_relus
@@ -195,7 +195,8 @@ def _folded(steps: list[Step]) -> Units | None:
     size = bias.abs()
     for step in reversed(steps[:-1]):
         assert isinstance(step.op, Scale)
-        parts = [_per_unit(t, count, bool(patch)) for t in (step.op.scale, step.op.bias(), step.op.bias_size())]
+        axis = 0 if patch else -1
+        parts = [_per_unit(t, step.shape, axis) for t in (step.op.scale, step.op.bias(), step.op.bias_size())]
         scale, shift, extra = parts
         if scale is None or shift is None or extra is None:
             return None
@@ -204,15 +205,12 @@ def _folded(steps: list[Step]) -> Units | None:
     return Units(rows, bias, patch, is_padded, bias_size=size)
 
 
-def _per_unit(constant: Tensor | None, count: int, is_conv: bool) -> Tensor | None:
-    """A constant as one number per unit; None if it is not that."""
+def _per_unit(constant: Tensor | None, shape: tuple[int, ...], axis: int) -> Tensor | None:
+    """A constant beside values of this shape as one number per unit, which are along the axis; None if it is not that."""
     if constant is None:
-        return torch.zeros(count, dtype=torch.float64)
-    if is_conv and constant.dim() > 1:
-        if constant.numel() != constant.shape[-3 if constant.dim() > 3 else 0]:
-            return None
-        constant = constant.flatten()
-    return constant.flatten().expand(count) if constant.numel() in (1, count) else None
+        return torch.zeros(shape[axis], dtype=torch.float64)
+    whole = constant.reshape(*[1] * (len(shape) + 1 - constant.dim()), *constant.shape)[0]
+    return whole.flatten().expand(shape[axis]) if whole.numel() == whole.shape[axis] else None
 
 
 def _inputs(interval: Interval, step: Step, units: Units) -> Interval:
@@ -244,7 +242,7 @@ def _built(
         margin = cutoff + one.margin + two.margin
         return replace(one, margin=margin, radius=None) if margin > 0 else None
     layer = model.get_submodule(made[value][0].path)
-    if not isinstance(layer, FARKAS | FarkasResidual) or layer._forward_hooks:
+    if not isinstance(layer, FARKAS | FarkasResidual) or not is_as_named(layer):
         return None
     return by_construction(units_of(layer), cutoff)
 
@@ -264,7 +262,7 @@ def _candidates(
     """Inputs of the box that may leave a layer silent: those of the data, corners, and what silences the first layer."""
     zero = torch.zeros_like(low)
     tried = [torch.maximum(torch.minimum(zero, high), low), low, high, (low + high) / 2]
-    first = next((m for m in model.modules() if isinstance(m, Plain)), None)
+    first = next((m for m in model.modules() if isinstance(m, Plain) and is_as_named(m)), None)
     if first is not None and layers[0].verdict == "unknown":
         flat = isinstance(first, nn.Linear)
         sides = (low.flatten(), high.flatten()) if flat else (low, high)

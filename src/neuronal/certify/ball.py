@@ -177,7 +177,8 @@ class _Ball:
     def _dual(self, rows: Tensor) -> Tensor:
         generators = rows[1:]
         total = generators.abs().sum(0, keepdim=True) if self.norm == "inf" else generators.norm(dim=0, keepdim=True)
-        return total * (1 + gamma(len(rows) + 8, OWN))
+        # Squares below the smallest normal number are lost.
+        return total * (1 + gamma(len(rows) + 8, OWN)) + (2.0**-510 * len(rows) ** 0.5 if self.norm == 2 else 0.0)
 
     def _form(self, rows: Tensor, rest: Tensor) -> _Form:
         return _Form(rows, rest, self.radius * (1 + 4 * OWN) * self._dual(rows))
@@ -232,8 +233,9 @@ class _Ball:
     def _lines(self, form: _Form) -> tuple[Tensor, Tensor]:
         low, high = form.low, form.high
         if self.watch:
-            slope = self._dual(form.rows)  # where it is 0 the value is constant in the whole region
-            distance = torch.where(slope > 0, form.rows[:1].abs() / slope.clamp(min=1e-300), torch.inf)
+            slope = self._dual(form.rows)
+            # Where no generator is left the value is constant in the whole region.
+            distance = torch.where(form.rows[1:].any(0), form.rows[:1].abs() / slope.clamp(min=1e-300), torch.inf)
             self.region = min(self.region, distance.min().item())
             return (form.rows[:1] > 0).double(), torch.zeros_like(low)
         on, off = low >= 0, high <= 0

@@ -34,7 +34,8 @@ Write L, U for the two affine functions of lam, L_i, U_i for their values at the
    1 - gamma_{n+10}(u). The deployed bound uses |x(lam)| <= sum_i lam_i (|c_i| + rho_i + u |c_i|), again affine.
 
 3. *Underflow* costs at most ``tiny`` (the smallest normal number) for each of n products and for each entry of c and of
-   the argument of |W|: 4 tiny (|W| 1 + n) is added. Flushed subnormal *weights* are not covered.
+   the argument of |W|: 4 tiny (|W| 1 + n) is added. Where a *factor* (a weight, a scale) underflows, arithmetic in that
+   precision proves nothing (:meth:`Bounds.fits`). Subnormal weights that the processor flushes are not covered.
 
 4. *Overflow* is excluded beforehand: |L_i|, |U_i| <= M gives |c| + rho <= M and at most (|W| 1) M + B after an affine
    step, up to the factors h (1 + g); sums on the way stay below 16 times that. Where this recursion leaves the range
@@ -69,7 +70,20 @@ import torch
 from torch import Tensor
 
 from neuronal.certify.certificate import Promise
-from neuronal.geometry.program import Affine, Concat, Convolution, Copy, Dense, Kink, Maximum, Program, Step, Sum
+from neuronal.geometry.program import (
+    Affine,
+    Concat,
+    Convolution,
+    Copy,
+    Dense,
+    Kink,
+    Maximum,
+    Op,
+    Program,
+    Scale,
+    Step,
+    Sum,
+)
 
 UNIT = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
 
@@ -157,6 +171,7 @@ class Bounds:
             for step in program.steps
             if isinstance(step.op, Affine) and step.op.terms
         }
+        self.is_faithful = all(_is_rounded(_factors(step.op), dtype) for step in program.steps)
 
     def _rounding(self, op: Affine, shape: tuple[int, ...]) -> Rounding:
         n = op.terms
@@ -172,7 +187,7 @@ class Bounds:
         return Rounding(h * (1 + g) / 2, h * g, (h * floor).to(self.dtype), row_sum.max().item() * 1.01, size)
 
     def fits(self, size: float) -> bool:
-        """Whether no value can overflow for inputs of at most this size; see Note [Bounds], 4."""
+        """Whether no value can overflow for inputs of at most this size, and no factor underflows; Note [Bounds], 3, 4."""
         limit = torch.finfo(torch.float32 if self.v else self.dtype).max / 16
         sizes = {0: size * 1.01}
         for step in self.steps:
@@ -180,7 +195,7 @@ class Bounds:
             sizes[step.output] = self._size(step, inputs)
             if not sizes[step.output] < limit:
                 return False
-        return size < limit
+        return size < limit and self.is_faithful
 
     def _size(self, step: Step, inputs: list[float]) -> float:
         op = step.op
@@ -328,13 +343,29 @@ class Bounds:
         low -= radius @ gap.abs().to(centre).T + floor.to(centre)
         if self.v:  # the deployed logits are rounded one by one
             low -= (centre.abs() * (h * g) + radius * (h * g)) @ size.to(centre).T
-        return low - 4 * self.u * low.abs()
+        return low - 4 * self.u * low.abs() if _is_rounded(gap, self.dtype) else torch.full_like(low, -math.inf)
 
     def _plain_margins(self, band: Band, classes: Tensor, vertices: int) -> Tensor:
         every = classes.repeat(vertices).unsqueeze(1)
         low = band.low.gather(1, every) - band.high
         low -= 4 * self.u * (band.low.abs().gather(1, every) + band.high.abs()) + 4 * self.tiny
         return low.scatter(1, every, math.inf)
+
+
+def _factors(op: Op) -> Tensor:
+    """What a step multiplies by, where an error is not counted against what comes in."""
+    if isinstance(op, Dense | Convolution):
+        return op.weight
+    return (
+        op.scale
+        if isinstance(op, Scale)
+        else torch.tensor(op.factor if isinstance(op, Sum) else 0.0, dtype=torch.float64)
+    )
+
+
+def _is_rounded(factors: Tensor, dtype: torch.dtype) -> bool:
+    """Whether each factor is at most one rounding away in this precision, which it is not if it underflows."""
+    return not bool(((factors.to(dtype).double() - factors).abs() > UNIT[dtype] * factors.abs()).any())
 
 
 def _mean_sign(band: Band, vertices: int) -> Tensor:

@@ -61,6 +61,8 @@ def _silences(model: nn.Module, x: Tensor, layers: Sequence[Any]) -> bool:
 
 def _layer_holds(evidence: Any, layer: nn.Module) -> bool:
     cutoff = Fraction(evidence.cutoff)
+    if _is_changed(layer):
+        return False
     if evidence.by == "construction":
         return _closes(layer, cutoff)
     lam = _rationals(evidence.multipliers)
@@ -71,6 +73,11 @@ def _layer_holds(evidence: Any, layer: nn.Module) -> bool:
         return not any(row) and constant > cutoff * sum(lam)
     padded = _is_padded(layer)
     return evidence.by == "box" and _least(row, constant, evidence.low, evidence.high, padded) > cutoff * sum(lam)
+
+
+def _is_changed(layer: nn.Module) -> bool:
+    """Whether something else than torch or this library says what the layer computes."""
+    return bool(layer._forward_hooks) or layer.forward.__module__.partition(".")[0] not in ("torch", "neuronal")
 
 
 def _rationals(values: Any) -> list[Fraction]:
@@ -164,14 +171,18 @@ def _relu_holds(one: Any, value: int, steps: dict[int, Step], bounds: dict[int, 
     total = sum(lam)
     if one.by != "box" or not lam or min(lam) < 0 or not total:
         return False
-    while isinstance(op := steps[value].op, Scale):
-        scale = _per_unit(op.scale, len(lam))
-        shift = [Fraction(0)] * len(lam) if op.shift is None else _per_unit(op.shift, len(lam))
+    scales: list[Step] = []
+    while value in steps and isinstance(steps[value].op, Scale):
+        scales.append(steps[value])
+        value = steps[value].inputs[0]
+    if value not in steps or not isinstance(op := steps[value].op, Dense | Convolution):
+        return False
+    for step in scales:
+        scale, shift = (_per_unit(c, step.shape, isinstance(op, Dense)) for c in (step.op.scale, step.op.shift))  # type: ignore[union-attr]
+        if scale is None or shift is None:
+            return False
         constant += sum(a * b for a, b in zip(lam, shift, strict=True))
         lam = [a * b for a, b in zip(lam, scale, strict=True)]
-        value = steps[value].inputs[0]
-    if not isinstance(op, Dense | Convolution):
-        return False
     row, more = _through(lam, op.weight, op.shift, getattr(op, "groups", 1))
     low, high = (side[0] for side in bounds[steps[value].inputs[0]])
     if isinstance(op, Dense):
@@ -187,11 +198,11 @@ def _relu_holds(one: Any, value: int, steps: dict[int, Step], bounds: dict[int, 
     return _least(row, constant + more, low, high, padded) - slack > Fraction(one.cutoff) * total
 
 
-def _per_unit(constant: Tensor, count: int) -> list[Fraction]:
-    values = _rationals(constant)
-    if len(values) not in (1, count):
-        raise ValueError(f"expected one number or {count}, got {len(values)}.")
-    return values * (count if len(values) == 1 else 1)
+def _per_unit(constant: Tensor | None, shape: tuple[int, ...], is_dense: bool) -> list[Fraction] | None:
+    """The number a constant, spread over all values, holds at every position of a unit; None where it differs."""
+    spread = (torch.zeros(()) if constant is None else constant).expand(1, *shape)[0]
+    units = (spread.movedim(-1, 0) if is_dense else spread).reshape(shape[-1 if is_dense else 0], -1)
+    return _rationals(units[:, 0]) if units.eq(units[:, :1]).all() else None
 
 
 def _without_what_is_positive(value: int, steps: dict[int, Step], bounds: dict[int, Sides]) -> int:
@@ -217,7 +228,7 @@ def _is_closed(
         one, two = (_is_closed(i, steps, bounds, model, cutoff) for i in step.inputs)
         return one if one is not None and one == two else None
     layer: Any = model.get_submodule(step.path)
-    if layer._forward_hooks or not _closes(layer, cutoff):
+    if _is_changed(layer) or not _closes(layer, cutoff):
         return None
     return _rationals(layer.balance.multipliers)
 

@@ -144,7 +144,8 @@ def _convolution(given: Given, shapes: Shapes) -> float:
         symbols = torch.fft.fftn(spread, dim=list(range(2, spread.dim()))).flatten(2).permute(2, 0, 1)
         positions = list(range(2, part.dim()))
         sums = part.abs().sum([0, *positions]).max() * part.abs().sum([1, *positions]).max()
-        seen = prod(ceil(k / s) for k, s in zip(part.shape[2:], given["stride"], strict=True))
+        taps = zip(part.shape[2:], given["stride"], given["dilation"], strict=True)
+        seen = prod(ceil(k / s) if d == 1 else k for k, s, d in taps)
         best = max(best, min(_top(symbols), sqrt(float(sums)), sqrt(seen) * _top(part.flatten(1))))
     by: float = given["input"].by
     return by * best

@@ -29,8 +29,23 @@ class Cloud:
 
     def __init__(self, rows: Sequence[Tensor], radius: Tensor, unit: float):
         """``unit`` is the unit roundoff of the deployed network, 0 for the real-valued one."""
-        self.rows, self.radius, self.unit = list(rows), radius, unit
+        self._rows, self.radius, self.unit = list(rows), radius, unit
         self.origin: tuple[Cloud, Tensor, Any] | None = None
+        # How often the memory it shares with its views was changed in place, and how often it was when this was made.
+        self.changes, self.seen = [0], 0
+
+    @property
+    def rows(self) -> list[Tensor]:
+        if self.seen != self.changes[0]:
+            raise TypeError("The checker has no rule for a tensor that was changed in place under another view.")
+        return self._rows
+
+    def become(self, other: Cloud) -> Cloud:
+        """Changed in place: this tensor under every name it has; views of it may not be used any more."""
+        self._rows, self.radius, self.origin = other.rows, other.radius, other.origin
+        self.changes[0] += 1
+        self.seen = self.changes[0]
+        return self
 
     @classmethod
     def __torch_function__(
@@ -39,7 +54,9 @@ class Cloud:
         name = func.__name__.removesuffix("_") if not func.__name__.startswith("__") else func.__name__
         if name not in RULES:
             raise TypeError(f"The checker has no rule for {name}; it covers {', '.join(sorted(RULES))}.")
-        return RULES[name](*args, **(kwargs or {}))
+        result = RULES[name](*args, **(kwargs or {}))
+        is_in_place = name != func.__name__ or (kwargs or {}).get("inplace")
+        return args[0].become(result) if is_in_place else result
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(Tensor, name):
@@ -74,7 +91,19 @@ class Cloud:
     def __len__(self) -> int:
         return len(self.radius)
 
-    __radd__, __rmul__, __iadd__ = __add__, __mul__, __add__
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __iadd__(self, other: Any) -> Cloud:
+        return self.become(add(self, other))
+
+    def __isub__(self, other: Any) -> Cloud:
+        return self.become(sub(self, other))
+
+    def __imul__(self, other: Any) -> Cloud:
+        return self.become(mul(self, other))
+
+    def __itruediv__(self, other: Any) -> Cloud:
+        return self.become(div(self, other))
 
     def like(self, rows: Sequence[Tensor], radius: Tensor) -> Cloud:
         """Another value over the same set."""
@@ -127,8 +156,9 @@ class Globe(Cloud):
     def ends(self) -> tuple[Tensor, Tensor]:
         """By Hoelder's inequality: the dual norm of the largest-entry norm sums absolute values."""
         change = torch.stack(self.rows[1:])
-        total = change.abs().sum(0) if self.norm_of_ball == "inf" else change.square().sum(0).sqrt()
-        reach = total * self.ball * UP
+        # Squares may underflow, each by less than TINY squared.
+        round_norm = change.square().sum(0).sqrt() + TINY * len(change)
+        reach = (change.abs().sum(0) if self.norm_of_ball == "inf" else round_norm) * self.ball * UP
         return self.rows[0] - reach, self.rows[0] + reach
 
 
@@ -156,7 +186,9 @@ def copied(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     """Every number of the result is one of the argument's, or zero."""
 
     def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
-        return x.like([func(row, *args, **kwargs) for row in x.rows], func(x.radius, *args, **kwargs))
+        result = x.like([func(row, *args, **kwargs) for row in x.rows], func(x.radius, *args, **kwargs))
+        result.changes, result.seen = x.changes, x.seen
+        return result
 
     return rule
 
@@ -186,7 +218,7 @@ def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
             w[0].numel() + 1,
         )
         if func is F.linear:
-            result.origin = (input, w, shift)
+            result.origin = (input.like(input.rows, input.radius), w, shift)  # whatever becomes of the input
         return result
 
     return rule
@@ -321,6 +353,8 @@ def _pool(rank: int) -> Callable[..., Cloud]:
         if ceil_mode or return_indices:
             raise TypeError("The checker has no rule for max pooling with ceil_mode or indices.")
         k, p, d = tuple_of(kernel_size), tuple_of(padding), tuple_of(dilation)
+        if any(p) and not (x.size_bound < FAR).all():
+            raise TypeError(f"The checker has no rule for padding of values as large as {FAR:g}.")
         s = k if stride is None or stride == [] else tuple_of(stride)
         pads = [n for side in reversed(p) for n in (side, side)]
         around = F.pad(torch.zeros_like(x.radius), pads, value=-FAR)
@@ -350,6 +384,15 @@ def pad(x: Cloud, pad: Sequence[int], mode: str = "constant", value: float | Non
     return x.like(x.moved(around, shift), around(x.radius))
 
 
+def converted(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
+    """In a precision that is not below float32; shorter ones and whole numbers round."""
+    for value in (*args, *kwargs.values()):
+        dtype = value.dtype if isinstance(value, Tensor) else value
+        if isinstance(dtype, torch.dtype) and dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"The checker has no rule for {dtype}.")
+    return x
+
+
 def dropout(x: Cloud, p: float = 0.5, training: bool = False, inplace: bool = False) -> Cloud:
     if training:
         raise TypeError("The checker has no rule for dropout in training.")
@@ -369,6 +412,6 @@ RULES |= {"__rsub__": lambda x, y: add(mul(x, -1.0), y), "__truediv__": div, "__
 RULES |= {"relu": relu, "prelu": prelu, "abs": lambda x: kink(x, -1.0), "batch_norm": batch_norm, "dropout": dropout}
 RULES |= {"leaky_relu": lambda x, negative_slope=0.01, inplace=False: kink(x, negative_slope)}
 RULES |= {"maximum": maximum, "minimum": minimum, "clamp": clamp, "clamp_min": clamp}
-RULES |= dict.fromkeys(("to", "float", "double", "type_as"), lambda x, *args, **kwargs: x)
+RULES |= dict.fromkeys(("to", "float", "double", "type_as"), converted)
 RULES |= {"relu6": lambda x, inplace=False: clamp(x, 0.0, 6.0)}
 RULES |= {"hardtanh": lambda x, min_val=-1.0, max_val=1.0, inplace=False: clamp(x, min_val, max_val)}

@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.lipschitz_rules import RULES, Call, NotLipschitz, Stretch
 from neuronal.certify.norms import SPARE
-from neuronal.geometry.trace import evaluating, places
+from neuronal.geometry.recorder import SHAPES
+from neuronal.geometry.trace import Exits, evaluating, places
 
 TOLERANCE = 1e-9  # implicit-bias layers are solved to this; what is left is in the error
 
@@ -126,7 +127,7 @@ def _walk(model: nn.Module, x: Tensor) -> tuple[Tensor, Stretch, tuple[Factor, .
     recorder = _Recorder(model, x := x.detach().to(device, torch.float64))
     with evaluating(model), places(model) as running:
         recorder.running = running
-        with recorder:
+        with Exits(recorder.leaves), recorder:
             result = model(x)
     stretch = recorder.stretch_of(result)
     if stretch is None:
@@ -165,6 +166,9 @@ class _Recorder(TorchDispatchMode):
             return result
         if any(id(t) in self.stale for t in touched):
             raise self._refuse("changes a tensor in place that is used under another view later")
+        if name in SHAPES and not any(t.is_floating_point() for t in touched):
+            self.known[id(result)] = (before[id(touched[0])], result)
+            return result
         rule = RULES.get(name) or (RULES.get(name.removesuffix("_")) if is_in_place else None)
         if rule is None or not all(t.is_floating_point() for t in touched):
             raise self._refuse(f"computes {name}, whose constant is not known")
@@ -176,12 +180,16 @@ class _Recorder(TorchDispatchMode):
         self._note(call.name, stretch, max(s.constant for s in before.values()), result, is_in_place)
         return result
 
+    def leaves(self, name: str, tensor: Tensor) -> None:
+        """Numbers of a tensor leave torch, and what is done with them is not seen."""
+        if id(tensor) in self.known:
+            raise self._refuse(f"takes numbers that depend on the input out of torch ({name})")
+
     def _note(self, name: str, stretch: Stretch, before: float, result: Any, is_in_place: bool) -> None:
-        # Of several results (a pool's indices, a solver's residual) the floats of a split count; others are not used.
+        # All parts of a split count; nothing may be done with a pool's indices, and a solver's residual is for warnings.
         tensors = result if isinstance(result, list | tuple) else [result]
         for tensor in tensors if name != "mean_field" else tensors[:1]:
-            if tensor.is_floating_point():
-                self.known[id(tensor)] = (stretch, tensor)
+            self.known[id(tensor)] = (stretch, tensor)
         if is_in_place:
             memory = tensors[0].untyped_storage().data_ptr()
             for key, (_, tensor) in self.known.items():

@@ -176,7 +176,8 @@ def _convolution(call: Call) -> Stretch:
         bias = call.constant("bias").double()
         size += bias.norm().item() * sqrt(call.result.numel() / bias.numel())
     terms = weight[0].numel() + 4
-    return call.scaled(convolution_norm(weight, stride, groups), name="input", terms=terms, size=size)
+    norm = convolution_norm(weight, stride, groups, tuple(call["dilation"]))
+    return call.scaled(norm, name="input", terms=terms, size=size)
 
 
 @_for("native_batch_norm cudnn_batch_norm miopen_batch_norm")

@@ -10,7 +10,7 @@ little is missed: for unit vectors u, v the function :math:`q = |u^* P v|^2` is 
 
 from __future__ import annotations
 
-from math import ceil, cos, inf, pi, prod, sqrt
+from math import ceil, cos, gcd, inf, pi, prod, sqrt
 
 import torch
 from torch import Tensor
@@ -35,18 +35,22 @@ def _simple(columns: float, rows: float) -> float:
     return sqrt(columns * rows) * SPARE
 
 
-def convolution_norm(weight: Tensor, stride: tuple[int, ...], groups: int = 1) -> float:
+def convolution_norm(
+    weight: Tensor, stride: tuple[int, ...], groups: int = 1, dilation: tuple[int, ...] | None = None
+) -> float:
     """An upper bound of the 2-norm of a convolution on inputs of any size, zero padding included."""
     parts = weight.detach().double().chunk(groups)
-    return max(_one_group(part, stride) for part in parts)
+    # Taps that reach the same input are so many apart: with dilation, strides skip fewer of them.
+    apart = [s // gcd(s, d) for s, d in zip(stride, dilation or (1,) * len(stride), strict=True)]
+    return max(_one_group(part, apart) for part in parts)
 
 
-def _one_group(weight: Tensor, stride: tuple[int, ...]) -> float:
+def _one_group(weight: Tensor, apart: list[int]) -> float:
     dims = list(range(2, weight.dim()))
     sizes = weight.abs()
     simple = _simple(sizes.sum([0, *dims]).max().item(), sizes.sum([1, *dims]).max().item())
     # An input is seen by so many patches at most.
-    seen = prod(ceil(k / s) for k, s in zip(weight.shape[2:], stride, strict=True))
+    seen = prod(ceil(k / s) for k, s in zip(weight.shape[2:], apart, strict=True))
     patches = sqrt(seen) * matrix_norm(weight.flatten(1))
     return min(simple, patches, _by_frequencies(weight))
 

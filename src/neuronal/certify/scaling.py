@@ -11,13 +11,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.degree_rules import Degrees, degree_of_result
 from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
-from neuronal.geometry.trace import evaluating, places
+from neuronal.geometry.trace import Exits, evaluating, places
 
 ROWS = 2
 # Powers of two, which floats scale by exactly.
@@ -29,19 +28,6 @@ SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "ra
 SHAPED |= {"new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided"}
 # Operations that fill nothing in: what is written there first decides the degree.
 UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
-# Ways out of torch: what happens to the numbers there is not seen.
-EXITS = {
-    "tolist",
-    "numpy",
-    "item",
-    "__array__",
-    "__bool__",
-    "__float__",
-    "__int__",
-    "__index__",
-    "data_ptr",
-    "__dlpack__",
-}
 
 
 @dataclass(frozen=True)
@@ -275,7 +261,7 @@ class _Recorder(TorchDispatchMode):
     def recording(self, running: list[str]) -> Iterator[None]:
         self.running = running
         with ExitStack() as stack:
-            stack.enter_context(_Exits(self))
+            stack.enter_context(Exits(self._leaves))
             stack.enter_context(self)
             yield
 
@@ -287,6 +273,10 @@ class _Recorder(TorchDispatchMode):
         found = Break(self.place, type(self.model.get_submodule(self.place)).__name__, reason, REPAIRS[kind])
         if found not in self.breaks:
             self.breaks.append(found)
+
+    def _leaves(self, name: str, tensor: Tensor) -> None:
+        if self.degree_of(tensor) is not None:
+            self.breaks_here(f"takes numbers that depend on the input out of torch ({name})", "control")
 
     @property
     def place(self) -> str:
@@ -310,6 +300,8 @@ class _Recorder(TorchDispatchMode):
         name = func.overloadpacket.__name__
         arguments = {a.name: a.default_value for a in schema.arguments}
         arguments |= dict(zip([a.name for a in schema.arguments], args, strict=False)) | kwargs
+        if any(isinstance(t, Tensor) and _memory(t) in self.state for t in targets):
+            self.breaks_here(f"changes a parameter or buffer ({name})", "state")
         if torch.Tag.nondeterministic_seeded in func.tags and _is_random(arguments):
             self.breaks_here(f"draws random numbers ({name})", "random")
         if not any(self.degree_of(t) is not None for t in _tensors([*args, *kwargs.values()])):
@@ -356,22 +348,6 @@ class _Recorder(TorchDispatchMode):
             elif is_part and before is None and degree != 0 and not empty.get(id(tensor), True):
                 self.breaks_here(f"writes degree {show(degree)} into a constant tensor", "constant")
             self.known[_memory(tensor)] = (degree, tensor)
-
-
-class _Exits(TorchFunctionMode):
-    """Notices when values that depend on the input leave torch."""
-
-    def __init__(self, recorder: _Recorder):
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in EXITS and args and self.recorder.degree_of(args[0]) is not None:
-            self.recorder.breaks_here(f"takes numbers that depend on the input out of torch ({name})", "control")
-        return func(*args, **(kwargs or {}))
 
 
 def _writes(argument: Any) -> bool:

@@ -54,6 +54,11 @@ class Units:
     bias_size: Tensor | None = None
 
 
+def is_as_named(layer: nn.Module) -> bool:
+    """Whether a layer computes what its class stands for: no other ``forward``, and no hook behind it."""
+    return layer.forward.__module__.startswith(("torch.nn.", "neuronal.nn.")) and not layer._forward_hooks
+
+
 @torch.no_grad()
 def units_of(layer: nn.Module) -> Units:
     """The units of a linear layer, a convolution or one of ours.
@@ -65,6 +70,11 @@ def units_of(layer: nn.Module) -> Units:
         raise TypeError(
             f"{type(layer).__name__} is not affine: its units depend on each other. certify_activity knows linear, "
             "convolutional, zero-bias, geometric and Farkas layers."
+        )
+    if not is_as_named(layer):
+        raise TypeError(
+            f"{type(layer).__name__} has a forward of its own, or hooks, so what its units compute cannot be read off its "
+            "parameters. Put it into a network with a ReLU and give a box."
         )
     if isinstance(layer, FarkasResidual):
         return _closing(layer)

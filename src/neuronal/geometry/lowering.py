@@ -18,7 +18,7 @@ from neuronal.geometry.recorder import ROWS, NotPiecewiseLinear, Recorder
 from neuronal.geometry.rules.affine import AFFINE
 from neuronal.geometry.rules.bend import BEND
 from neuronal.geometry.rules.copy import COPY
-from neuronal.geometry.trace import evaluating, places
+from neuronal.geometry.trace import Exits, evaluating, places
 
 __all__ = ["NotPiecewiseLinear", "as_batch", "lower", "own_kind"]
 RULES = AFFINE | COPY | BEND
@@ -39,7 +39,7 @@ def lower(model: nn.Module, x: Tensor) -> Program:
     recorder = Recorder(model, rows, RULES)
     with evaluating(model), places(model) as running:
         recorder.running = running
-        with recorder:
+        with Exits(recorder.leaves), recorder:
             result = model(rows)
         number = recorder.returned(result)
         program = Program(_with_frees(recorder.steps, number), number, tuple(rows.shape[1:]), rows.dtype, rows.device)

@@ -19,6 +19,8 @@ SUPPORTED = (
 ROWS = 2
 # What may be done with a matrix whose rows are the positions of all inputs; see Note [Merged rows].
 ON_MERGED = {"view", "_unsafe_view", "reshape", "addmm", "mm"}
+# What torch itself does with the places of a maximum that nobody asked for.
+SHAPES = {"squeeze", "unsqueeze"}
 
 
 STALE = "changes a tensor in place that is used under another view later"
@@ -42,6 +44,7 @@ class Recorder(TorchDispatchMode):
         self.running: list[str] = []
         self.steps: list[Step] = []
         self.count = 1
+        self.shapes = {0: tuple(x.shape[1:])}
         self.known: dict[int, tuple[int, Tensor]] = {id(x): (0, x)}  # the tensor is held, so its id stays its own
         self.stale: set[int] = set()
         # Note [Merged rows]: torch multiplies inputs of shape (batch, positions, features) by a matrix after it has
@@ -58,6 +61,8 @@ class Recorder(TorchDispatchMode):
         if number is None:
             what = "a constant" if isinstance(result, Tensor) else f"a {type(result).__name__}"
             raise self.unsupported(f"returns {what} instead of one tensor that depends on the input")
+        if isinstance(result, Tensor) and not result.is_floating_point():
+            raise self.unsupported("returns whole numbers")
         if id(result) in self.stale:
             raise self.unsupported(STALE)
         if id(result) in self.merged:
@@ -76,21 +81,31 @@ class Recorder(TorchDispatchMode):
         name = func.overloadpacket.__name__
         if any(id(t) in self.stale for t in touched):
             raise self.unsupported(STALE)
+        if name in SHAPES and not any(t.is_floating_point() for t in touched):
+            self.note(self.known[id(touched[0])][0], result)
+            return result
         rule = self.rules.get(name) or self.rules.get(name.removesuffix("_"))
         if rule is None or not all(t.is_floating_point() for t in touched):
             raise self.unsupported(f"computes {func}")
         if name not in ON_MERGED and any(id(t) in self.merged for t in touched):
             raise self.unsupported(f"computes {func} of a tensor that mixes the rows of the batch")
-        in_place = name.endswith("_") and not name.startswith("_")
         self.note(rule(Call(self, func, args, kwargs, result)), result)
-        if in_place:
-            self._mark_aliases(args[0])
+        if func._schema.is_mutable:
+            self._mark_aliases(result)
         return result
+
+    def leaves(self, name: str, tensor: Tensor) -> None:
+        """Numbers of a tensor leave torch, and what is done with them is not seen."""
+        if id(tensor) in self.known:
+            raise self.unsupported(f"takes numbers that depend on the input out of torch ({name})")
 
     def note(self, numbers: int | tuple[int, ...], result: Any) -> None:
         tensors = result if isinstance(result, list | tuple) else (result,)
-        for number, tensor in zip(numbers if isinstance(numbers, tuple) else (numbers,), tensors, strict=False):
+        numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        for number, tensor in zip(numbers, tensors, strict=False):
             self.known[id(tensor)] = (number, tensor)
+        # The places of a maximum depend on the input too, and nothing may be done with whole numbers.
+        self.known |= {id(t): (numbers[0], t) for t in tensors[len(numbers) :] if not t.is_floating_point()}
 
     def _mark_aliases(self, changed: Tensor) -> None:
         memory = changed.untyped_storage().data_ptr()
@@ -102,6 +117,7 @@ class Recorder(TorchDispatchMode):
         """One more step; its value's number."""
         path = self.running[-1] if self.running else ""
         self.steps.append(Step(op, inputs, self.count, path, tuple(shape)))
+        self.shapes[self.count] = tuple(shape)
         self.count += 1
         return self.count - 1
 

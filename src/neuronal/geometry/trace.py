@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Look = Callable[[str, Tensor], None]
+# Ways out of torch: what happens to the numbers there is not seen.
+EXITS = {
+    "tolist",
+    "numpy",
+    "item",
+    "__array__",
+    "__bool__",
+    "__float__",
+    "__int__",
+    "__index__",
+    "__repr__",
+    "__format__",
+    "data_ptr",
+    "__dlpack__",
+}
 
 
 @contextmanager
@@ -111,3 +127,19 @@ class _Relus(TorchDispatchMode):
             self.calls[path] = self.calls.get(path, 0) + 1
             self.look(path if self.calls[path] == 1 else f"{path}:{self.calls[path]}", result)
         return result
+
+
+class Exits(TorchFunctionMode):
+    """Inside: ``look(name, tensor)`` is called when the numbers of a tensor leave torch, before they do."""
+
+    def __init__(self, look: Look):
+        super().__init__()
+        self.look = look
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in EXITS and args:
+            self.look(name, args[0])
+        return func(*args, **(kwargs or {}))

@@ -14,7 +14,10 @@ def _view(call: Call) -> int:
     if rows != ROWS:  # see Note [Merged rows] in recorder.py
         merged.add(id(call.result))
         shape = (rows // ROWS, *shape)
-    return call.add(Copy(lambda x: x.reshape(len(x), *shape)), call.value(), shape=shape)
+    value = call.value()
+    if call.recorder.shapes[value] == shape:  # only rows and positions were merged, or told apart again
+        return value
+    return call.add(Copy(lambda x: x.reshape(len(x), *shape)), value, shape=shape)
 
 
 def _expand(call: Call) -> int:
@@ -56,6 +59,14 @@ def _along(*names: str) -> Rule:
         return _again(call)
 
     return rule
+
+
+def _squeeze(call: Call) -> int | tuple[int, ...]:
+    """Of one dimension, or of all that have size 1."""
+    if "dim" in call.arguments:
+        return _along("dim")(call)
+    shape = call.shape
+    return call.add(Copy(lambda x: x.reshape(len(x), *shape)), call.value())
 
 
 def _pad(call: Call) -> int:
@@ -108,7 +119,7 @@ COPY: dict[str, Rule] = {
     "permute": _permute,
     "transpose": _along("dim0", "dim1"),
     "unsqueeze": _along("dim"),
-    "squeeze": _along("dim"),
+    "squeeze": _squeeze,
     "select": _along("dim"),
     "slice": _along("dim"),
     "flip": _along("dims"),
