@@ -10,11 +10,13 @@ from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.procedures.contrast_table import findings
 from neuronal.experiments.reproduce import Work, read_result, reproduce
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
-from neuronal.recipes import REPRODUCTIONS
+from neuronal.recipes import PAPERS, REPRODUCTIONS
 from neuronal.recipes.zero_bias import MNIST_FCN, TABLE1_MNIST_FCN, _smoke
+from neuronal.report.findings import findings_page
 from neuronal.report.reproduction import sentences, tables
 from neuronal.report.reproduction_figures import drawings
 from neuronal.report.reproduction_page import read_results, results_page
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
@@ -181,3 +183,10 @@ def test_the_command_prints_and_lists(tmp_path, capsys, monkeypatch):
     assert "result: results/zero_bias/table1_mnist_fcn.smoke.json" in out
     assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "smoke", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["scale"] == "smoke"
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_page_of_findings_is_that_of_the_results(paper):
+    own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
+    page = findings_page(paper, PAPERS[paper], own, ROOT / "results")
+    assert (ROOT / "docs" / "findings" / f"{paper}.md").read_text() == page, "neuronal findings writes it anew"

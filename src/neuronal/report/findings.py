@@ -65,7 +65,7 @@ def _section(one: Reproduction, answer: Mapping[str, Any] | None) -> list[str]:
         scales = ", ".join(f"`--scale {scale}`" for scale in one.scales if scale != "smoke")
         return [*parts, f"No result yet: `neuronal reproduce {one.name}` ({scales})."]
     environment = answer["environment"]
-    machine = environment.get("gpu") or environment.get("processor", "")
+    machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
     parts.append(
         f"`{answer['command']}`: {answer['seconds']:,.0f} s on {machine}, torch {environment['torch']}, "
         f"commit {environment['commit']}, finished {answer['finished']}."
