@@ -186,3 +186,15 @@ def test_probes_leave_every_network_as_it_was(probe, neuron):
     assert model.training
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_distances_of_networks_that_are_too_large_are_not_begun(monkeypatch):
+    from neuronal.probes import boundary_distance as module
+
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+    split = Split(torch.rand(5, 2), torch.zeros(5, dtype=torch.long))
+    # Three units, 2 * 3 + 3 * 2 products, each counted twice: 72 operations an image.
+    monkeypatch.setattr(module, "OPERATIONS", 71.0)
+    assert "7e+01 operations" in module.boundary_distance(model, split)["why"]
+    monkeypatch.setattr(module, "OPERATIONS", 150.0)
+    assert module.boundary_distance(model, split)["rows"] == 2

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Size, nn
 
 from neuronal.data.dataset import Split
 from neuronal.geometry.affine import affine_map
 from neuronal.geometry.boundary import boundary_distances
-from neuronal.geometry.lowering import NotPiecewiseLinear
+from neuronal.geometry.lowering import NotPiecewiseLinear, lower
+from neuronal.geometry.program import Convolution, Dense, Program
 from neuronal.geometry.trace import outputs
 
 ROWS = 16
+OPERATIONS = 3e11
+"""What may be spent on all images: some tens of seconds on a core."""
 
 
 def boundary_distance(model: nn.Module, split: Split, *, rows: int = ROWS) -> dict[str, Any]:
@@ -23,10 +26,15 @@ def boundary_distance(model: nn.Module, split: Split, *, rows: int = ROWS) -> di
         ``unit``, the median distance to the nearest place where a unit switches or a pool changes its winner; ``other``,
         the median distance at which the affine map of the image's own region would change the class, which is exact
         where it is the smaller one; ``binding``, the share of images whose region ends first; ``rows``. For networks that
-        are not piecewise linear all are None and ``why`` says so.
+        are not piecewise linear, or too large for ``OPERATIONS``, all are None and ``why`` says so.
     """
     x = split.x[:rows]
     try:
+        per_image = operations(lower(model, x[:1]))
+        if per_image > OPERATIONS:
+            why = f"an image would take {per_image:.0e} operations: every unit needs a pass of its own"
+            return {"unit": None, "other": None, "binding": None, "rows": 0, "why": why}
+        x = x[: int(OPERATIONS / max(per_image, 1.0))]
         nearest = boundary_distances(model, x, norm=2.0).distance
         weight = affine_map(model, x).weight.flatten(2)
     except NotPiecewiseLinear as wrong:
@@ -45,3 +53,14 @@ def boundary_distance(model: nn.Module, split: Split, *, rows: int = ROWS) -> di
         "binding": (nearest.cpu() < other).double().mean().item(),
         "rows": len(x),
     }
+
+
+def operations(program: Program) -> float:
+    """A pass back through the network for every unit: the number of units times that of products."""
+    units = sum(Size(step.shape).numel() for step in program.kinks())
+    products = sum(
+        Size(step.shape).numel() * step.op.weight[0].numel()
+        for step in program.steps
+        if isinstance(step.op, Dense | Convolution)
+    )
+    return 2.0 * units * products
