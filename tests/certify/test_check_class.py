@@ -13,8 +13,10 @@ from torch.nn import functional as F
 
 from neuronal.certify import bounds, check_class
 from neuronal.certify.ball import certify_ball
+from neuronal.certify.branch import Budget
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment, covers_simplex
+from neuronal.certify.cuts import Cutter
 from neuronal.certify.segment import certify_segment, certify_segments
 from neuronal.certify.simplex import certify_cone, certify_hull
 from neuronal.geometry.program import Dense
@@ -112,6 +114,50 @@ def test_hulls(name):
     if c.verdict == "certified":
         assert not check_hull(tampered(c, parts=c.evidence.parts[1:]), model)
         assert not check_hull(tampered(c, label=(c.evidence.label + 1) % 3), model)
+
+
+def cut_hull(model, name):
+    """A certificate that needed cuts where the network bends."""
+    x = inputs(name, 200)
+    y = model(x).argmax(1)
+    sets = x[y == y.mode().values][:60].split(4)
+    found = (certify_hull(model, points, budget=Budget(bounds=1)) for points in sets)
+    return next(c for c in found if c.verdict == "certified" and any(map(len, c.evidence.cuts)))
+
+
+@pytest.mark.parametrize("promise", ["real", "float32"])
+@pytest.mark.parametrize("name", ["clamp", "pooled", "residual"])
+def test_cut_hulls(name, promise):
+    model = network(name)
+    c = cut_hull(model, name)
+    c = certify_hull(model, c.evidence.points, budget=Budget(bounds=1), promise=promise)
+    assert check_hull(c, model)
+    assert not check_hull(c, other_model(model))
+    cuts = c.evidence.cuts
+    assert not check_hull(tampered(c, cuts=()), model)
+    which = next(k for k, own in enumerate(cuts) if own)
+    for wrong in ({"node": 99}, {"t": 1.5}, {"j": cuts[which][0].i}, {"j": 4}):
+        own = (cuts[which][0]._replace(**wrong), *cuts[which][1:])
+        assert not check_hull(tampered(c, cuts=(*cuts[:which], own, *cuts[which + 1 :])), model)
+
+
+def test_a_maker_that_forgets_one_half_is_found_out(monkeypatch):
+    honest = Cutter._halves
+    monkeypatch.setattr(Cutter, "_halves", lambda *given: honest(*given)[::2])
+    monkeypatch.setattr(Cutter, "_look", lambda *_: None)
+    wrong = []
+    for seed in range(6):
+        model = network("relu", seed)
+        x = inputs("relu", 200, seed)
+        y = model(x).argmax(1)
+        sets = x[y == y.mode().values][:30].split(3)
+        wrong += [(model, certify_hull(model, points, budget=Budget(bounds=1))) for points in sets]
+    monkeypatch.undo()
+    wrong = [
+        (m, c) for m, c in wrong if c.verdict == "certified" and certify_hull(m, c.evidence.points).verdict == "refuted"
+    ]
+    assert len(wrong) > 1
+    assert not any(check_hull(c, model) for model, c in wrong)
 
 
 def test_covering():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,7 @@ from torch import nn
 from neuronal.certify.branch import Budget
 from neuronal.certify.segment import certify_segment
 from neuronal.certify.simplex import certify_cone, certify_hull
+from neuronal.geometry.regions import regions_2d
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from tests.certify.networks import NETWORKS, counterexamples, inputs, network, spike, worst_by_gradient
 
@@ -30,7 +33,7 @@ def test_no_certified_hull_has_a_counterexample(name, size):
     verdicts = []
     for points in groups(model, name, size, 6):
         for promise in ("real", "float32"):
-            c = certify_hull(model, points, promise=promise, budget=Budget(bounds=400))
+            c = certify_hull(model, points, promise=promise, budget=Budget(bounds=100, seconds=2))
             verdicts.append(c.verdict)
             if c.verdict == "certified":
                 assert counterexamples(model, points, c.evidence.label, promise) == 0
@@ -67,9 +70,59 @@ def test_a_spike_inside_is_found_and_not_certified():
 def test_a_small_budget_says_what_is_open():
     model = spike(0.25, at=0.5, height=0.999)
     points = torch.tensor([[0.0], [0.7], [1.0]])
-    c = certify_hull(model, points, budget=Budget(bounds=3))
+    c = certify_hull(model, points, budget=Budget(bounds=3, exact=False))
     assert c.verdict == "unknown"
     assert "open" in c.reason
+    c = certify_hull(model, points, budget=Budget(bounds=3, seconds=0))
+    assert c.verdict == "unknown"
+    assert "0 seconds" in c.reason
+    assert certify_hull(model, points, budget=Budget(bounds=3)).verdict == "certified"
+
+
+def leads_everywhere(model: nn.Module, points: torch.Tensor, label: int) -> bool:
+    """Whether the label's score is the largest at every corner of every linear region: planes, not simplices."""
+    regions = regions_2d(copy.deepcopy(model).double(), *points.double())
+    scores = torch.cat([regions.at(number, polygon) for number, polygon in enumerate(regions.polygons)])
+    others = torch.cat([scores[:, :label], scores[:, label + 1 :]], dim=1)
+    return bool((scores[:, label] > others.amax(1)).all())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_triangles_are_all_decided_as_planes_say(name):
+    model = network(name)
+    x = inputs(name, 200)
+    y = model(x).argmax(1)
+    verdicts = []
+    for points in x[y == y.mode().values][:18].split(3):
+        c = certify_hull(model, points, budget=Budget(bounds=1))
+        verdicts.append(c.verdict)
+        assert (c.verdict == "certified") == leads_everywhere(model, points, c.evidence.label)
+    assert "unknown" not in verdicts
+
+
+def test_a_narrow_counterexample_that_no_bisection_finds():
+    tent = spike(1e-5, at=0.2345)
+    model = nn.Sequential(nn.Linear(3, 1), *tent)
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, 1.0, 1.0]]))
+        model[0].bias.zero_()
+    points = torch.tensor([[0.0, 0.0, 0.0], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]]).double()
+    model.double()
+    assert certify_hull(model, points, budget=Budget(bounds=50, exact=False)).verdict == "unknown"
+    assert certify_hull(model, points, budget=Budget(bounds=50)).verdict == "refuted"
+
+
+def test_a_tie_stays_open_and_says_so():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]))
+        model[2].weight.copy_(torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
+        for layer in (model[0], model[2]):
+            layer.bias.zero_()
+    points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.2, 0.9]])  # |x - y| against 0: equal on the diagonal
+    c = certify_hull(model, points)
+    assert c.verdict == "unknown"
+    assert "tell apart" in c.reason
 
 
 def zero_bias(seed: int = 0) -> nn.Module:

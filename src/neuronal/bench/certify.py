@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuronal.bench.memory import peak_bytes
 from neuronal.certify.segment import certify_segments
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
@@ -75,7 +76,10 @@ def measure() -> Iterator[Timed]:
         data = load(work.data)
         model = _trained(work, data)
         a, b = _same_class(model, data.test, work.segments)
-        yield _exact(work, model, a, b) if work.unit.startswith("s per") else _certified(work, model, a, b)
+        if work.unit.startswith("s per"):
+            yield from _exact(work, model, a, b)
+        else:
+            yield _certified(work, model, a, b)
     yield patterns()
 
 
@@ -115,11 +119,18 @@ def _certified(work: Work, model: nn.Module, a: Tensor, b: Tensor) -> Timed:
     return Timed(work.name, len(verdicts), cost, work.limit, work.unit, **counts)
 
 
-def _exact(work: Work, model: nn.Module, a: Tensor, b: Tensor) -> Timed:
+def _exact(work: Work, model: nn.Module, a: Tensor, b: Tensor) -> Iterator[Timed]:
+    """Time, and memory beside what was allowed."""
+
+    def walk() -> None:
+        for start, end in zip(a, b, strict=True):
+            segment_pieces(model, start, end, memory=MEMORY, dtype=torch.float32)
+
     started = perf_counter()
-    for start, end in zip(a, b, strict=True):
-        segment_pieces(model, start, end, memory=MEMORY, dtype=torch.float32)
-    return Timed(work.name, len(a), (perf_counter() - started) / len(a), work.limit, work.unit)
+    peak = peak_bytes(walk)
+    yield Timed(work.name, len(a), (perf_counter() - started) / len(a), work.limit, work.unit)
+    if peak is not None:
+        yield Timed(f"{work.name}, memory", len(a), peak / 2**20, MEMORY / 2**20, "MiB at most")
 
 
 def patterns(*, images: int = 10_000, rounds: int = 5) -> Timed:

@@ -49,7 +49,9 @@ Write L, U for the two affine functions of lam, L_i, U_i for their values at the
 6. *Interpolation.* Before the first bend the value is affine on the whole simplex: sub-simplices with vertices Lam get
    fl(Lam C) +- R with R = max_i rho_i + gamma_{K+8}(u) max_k |C_k|, because every row of Lam is a convex combination
    of the C_k. Coordinates are multiples of 2^-24 (float32) or 2^-50 (float64) and sum to 1 exactly: an edge is cut at
-   its middle, 18 times at most in float32 and 48 in float64.
+   its middle, 18 times at most in float32 and 48 in float64. Cut anywhere, coordinates are rounded; they are sums of
+   products of what is not negative, so after m roundings the vertex meant is within gamma_m(u) max_k |C_k| of the one
+   computed, and K + 8 becomes K + 8 + m.
 
 7. *Margins.* f_y - f_c is one affine step with matrix W_y - W_c, so the two logits' common part does not count. Deployed,
    each logit is rounded on its own: gamma(v) is measured by |W_y| + |W_c|. Strictly positive lower bounds at all
@@ -209,8 +211,11 @@ class Bounds:
             return 1.01 * inputs[0] * max(1.0, op.slope.abs().max().item())
         return max(inputs)
 
-    def images(self, points: Tensor) -> dict[int, Images]:
-        """The values needed from the first bend on, of simplices with ``points`` (simplices, vertices, ...)."""
+    def images(self, points: Tensor, *, roundings: int = 0) -> dict[int, Images]:
+        """The values needed from the first bend on, of simplices with ``points`` (simplices, vertices, ...).
+
+        ``roundings`` are those that coordinates of sub-simplices have behind them; Note [Bounds], 6.
+        """
         points = points.transpose(0, 1).double()
         count, size = len(points), points.shape[1]
         given = points.to(self.dtype)
@@ -221,13 +226,13 @@ class Bounds:
         off = off * (1 + 4 * self.u) + 4 * self.u * given.abs() * (off > 0)
         live = {0: Band((given - off).flatten(0, 1), (given + off).flatten(0, 1))}
         self._walk(live, self.steps[: self.bends], count)
-        return {i: self._image(band, count, size) for i, band in live.items()}
+        return {i: self._image(band, count, size, roundings) for i, band in live.items()}
 
-    def _image(self, band: Band, vertices: int, simplices: int) -> Images:
+    def _image(self, band: Band, vertices: int, simplices: int, roundings: int) -> Images:
         shape = (vertices, simplices, *band.low.shape[1:])
         centre = (band.low + band.high).mul_(0.5).view(shape)
         radius = (band.high - band.low).mul_(0.5).view(shape).amax(0)
-        radius += gamma(vertices + 8, self.u) * 1.01 * centre.abs().amax(0)
+        radius += gamma(vertices + 8 + roundings, self.u) * 1.01 * centre.abs().amax(0)
         return Images(centre, radius * (1 + 8 * self.u) + 4 * self.tiny)
 
     def margins(self, images: dict[int, Images], rows: Tensor, corners: Tensor, classes: Tensor) -> Tensor:

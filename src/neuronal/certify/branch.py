@@ -33,8 +33,9 @@ class Budget:
     Args:
         bounds: Parts whose bounds are computed, for each input set.
         memory: Bytes for intermediate values, of many questions together.
-        exact: Whether exact breakpoints may be computed where bounds do not decide (segments only).
-        seconds: Time in which the pieces between breakpoints of one segment may be proved one by one.
+        exact: Whether to go on where bounds do not decide: segments at their exact breakpoints, other simplices by cuts
+            where the network bends.
+        seconds: Time for that, each.
     """
 
     bounds: int = 2048

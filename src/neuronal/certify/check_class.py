@@ -8,6 +8,8 @@ stated. ``False`` means: not confirmed.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +51,31 @@ def check_hull(certificate: Certificate, model: nn.Module) -> bool:
             return _is_witness(model, certificate, evidence.points, evidence.where)
         if _class(model, evidence.points[0]) != evidence.label or not covers_simplex(evidence.parts):
             return False
-        return _all_proved(model, evidence.points, evidence.parts, evidence.label, certificate.promise)
+        if len(evidence.cuts) != len(evidence.parts):
+            return False
+        proved = partial(_all_proved, model, evidence.points, label=evidence.label, promise=certificate.promise)
+        for part, cuts in zip(evidence.parts, evidence.cuts, strict=True):
+            leaves = _leaves(part.double(), cuts)
+            if leaves is None or not proved(leaves, roundings=3 * len(cuts)):
+                return False
+        return True
+
+
+def _leaves(part: Tensor, cuts: Sequence[tuple[int, int, int, float]]) -> Tensor | None:
+    """What the cuts leave of a part, by the coordinates of the vertices; None where they do not make sense.
+
+    A cut between two vertices makes two parts that are the whole together, so what is never cut again is all of it.
+    """
+    nodes = {0: part}
+    for k, (node, i, j, t) in enumerate(cuts):
+        if node not in nodes or not (0 <= i < len(part) and 0 <= j < len(part) and i != j) or not 0 < t < 1:
+            return None
+        whole = nodes.pop(node)
+        for name, vertex in ((2 * k + 1, i), (2 * k + 2, j)):
+            half = whole.clone()
+            half[vertex] = (1 - t) * whole[i] + t * whole[j]
+            nodes[name] = half
+    return torch.stack(list(nodes.values()))
 
 
 class _Evaluation:
@@ -145,20 +171,25 @@ def _half(parts: Tensor, i: int, j: int) -> Tensor:
     return parts
 
 
-def _all_proved(model: nn.Module, points: Tensor, parts: Tensor, label: int, promise: Promise) -> bool:
+def _all_proved(
+    model: nn.Module, points: Tensor, parts: Tensor, label: int, promise: Promise, roundings: int = 0
+) -> bool:
     device = _on_device(model, points).device
     points = points.to(device).double()
-    return all(_is_proved(model, points, part.to(device).double(), label, promise) for part in parts)
+    return all(_is_proved(model, points, part.to(device).double(), label, promise, roundings) for part in parts)
 
 
-def _is_proved(model: nn.Module, points: Tensor, part: Tensor, label: int, promise: Promise) -> bool:
-    """The class on one part: by one cloud, or by those of its halves, and so on."""
+def _is_proved(model: nn.Module, points: Tensor, part: Tensor, label: int, promise: Promise, roundings: int) -> bool:
+    """The class on one part: by one cloud, or by those of its halves, and so on.
+
+    ``roundings`` are those of the part's coordinates; halves have one more each time.
+    """
     open_parts = [(part, 0)]
     visits = 0
     while open_parts:
         part, cuts = open_parts.pop()
         visits += 1
-        if _cloud_margin(model, points, part, label, promise) > 0:
+        if _cloud_margin(model, points, part, label, promise, roundings + CUTS) > 0:
             continue
         if cuts == CUTS or visits > VISITS:
             return False
@@ -176,13 +207,16 @@ def _far_vertices(x: Tensor) -> tuple[int, int]:
     return max(pairs, key=lambda pair: float((x[pair[0]] - x[pair[1]]).norm()))
 
 
-def _cloud_margin(model: nn.Module, points: Tensor, part: Tensor, label: int, promise: Promise) -> float:
+def _cloud_margin(
+    model: nn.Module, points: Tensor, part: Tensor, label: int, promise: Promise, roundings: int
+) -> float:
     """A lower bound of how far the class leads, anywhere on the part."""
     unit = FLOAT32 if promise == "float32" else 0.0
     size = points.abs().sum(0, keepdim=True)
     n = 2 * len(points) + 8  # roundings of an input on the segment, each as large as the ends allow
     vertices = (part @ points.flatten(1)).view(len(part), 1, *points.shape[1:])
-    result = model(Cloud(list(vertices), n * (2 * OWN + 1.01 * unit) * size, unit))
+    off = n * (2 * OWN + 1.01 * unit) + 2 * roundings * OWN
+    result = model(Cloud(list(vertices), off * size, unit))
     return _lead(result, label)
 
 

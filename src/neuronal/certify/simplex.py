@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import monotonic
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
 from neuronal.certify.certificate import Certificate, Promise, Verdict
+from neuronal.certify.cuts import Cut, Cutter
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.certify.scaling import certify_scaling
 from neuronal.geometry.lowering import NotPiecewiseLinear
@@ -26,6 +28,8 @@ class HullEvidence:
         label: The class the model predicts at the first.
         parts: Sub-simplices on which this class is proved, by the weights of the inputs at their vertices:
             (number, vertices, inputs). Together they are everything if certified.
+        cuts: For each part how it was cut further, where the network bends, and every node left is proved; none if the
+            part is proved as it is.
         other: The class the model predicts at the witness, if refuted.
         where: The weights of the inputs at the witness.
         bounds: How many parts were looked at.
@@ -34,6 +38,7 @@ class HullEvidence:
     points: Tensor
     label: int
     parts: Tensor
+    cuts: tuple[tuple[Cut, ...], ...] = ()
     other: int | None = None
     where: Tensor | None = None
     bounds: int = 0
@@ -54,13 +59,15 @@ def certify_hull(
 
     The bounds on the whole simplex are exact where all inputs share one activation pattern (ReLU signs and pool
     winners), so that case is decided at once. Elsewhere the simplex is cut at its longest edges until the bounds prove
-    every part, the model refutes a cutting point, or the budget is spent; the last answer is ``unknown``.
+    every part or the model refutes a cutting point. What is open when the budget for that is spent is cut where the
+    network bends: parts on which it is affine are decided but for rounding, and there are finitely many, so this ends,
+    or the time does. Their number grows like (units that bend)^(points - 1).
 
     Args:
         model: Any network ``geometry.lower`` understands. It is run in evaluation mode and not changed.
         points: Inputs, with a batch dimension in front.
         promise: Which network is meant; see ``PROMISES``.
-        budget: Work allowed; ``bounds`` parts are looked at.
+        budget: Work allowed; ``bounds`` parts are looked at in the first way, ``seconds`` are for the second.
 
     Law:
         What is certified has no counterexample; what is refuted has one the model confirms
@@ -84,34 +91,75 @@ def certify_hull(
         found = Search(witness=weights)
     else:
         found = search(model, prover, points.unsqueeze(0), seen[:1], budget)[0]
-    return _hull(model, prover, points, int(seen[0]), found, budget)
+    return _Hull(model, prover, points, int(seen[0]), found).certificate(budget)
 
 
-def _hull(model: nn.Module, prover: Prover, points: Tensor, label: int, found: Search, budget: Budget) -> Certificate:
-    none = torch.empty(0, len(points), len(points), dtype=torch.float64)
-    parts = torch.stack(found.proved).cpu() if found.proved else none
-    evidence = HullEvidence(points, label, parts, bounds=found.bounds)
+class _Hull:
+    """A simplex on its way from what the search found to a certificate."""
 
-    def answer(verdict: Verdict, reason: str, witness: Tensor | None = None) -> Certificate:
-        return Certificate("hull", HULL, verdict, prover.promise, reason, witness, evidence)
+    def __init__(self, model: nn.Module, prover: Prover, points: Tensor, label: int, found: Search):
+        self.model, self.prover, self.points, self.label, self.found = model, prover, points, label, found
+        self.cuts: list[tuple[Cut, ...]] = [() for _ in found.proved]
 
-    if found.witness is not None:
-        rows = torch.zeros(1, dtype=torch.long, device=points.device)
-        witness = combine(points.unsqueeze(0), rows, found.witness.unsqueeze(0)).to(prover.dtype)
-        other = int(classes_of(model, witness, prover)[0])
-        if other == label:
-            return answer("unknown", NEAR_TIE)
-        evidence = HullEvidence(points, label, parts, other, found.witness.cpu(), found.bounds)
-        reason = f"The model predicts class {label} at the first input and class {other} at the witness."
-        return answer("refuted", reason, witness[0])
-    if not prover.stages_for(points):
-        return answer("unknown", "Values may overflow on the way through the network.")
-    if found.open:
-        return answer(
-            "unknown", f"{len(parts)} parts are proved and {len(found.open)} are open after {found.bounds} bounds."
-        )
-    how = "at once: the bounds close on the whole simplex" if len(parts) == 1 else f"by bounds on {len(parts)} parts"
-    return answer("certified", f"Proved {how}.")
+    def certificate(self, budget: Budget) -> Certificate:
+        found = self.found
+        fits = found.witness is not None or bool(self.prover.stages_for(self.points))
+        left = self._cut_on(budget) if fits and found.open and budget.exact and found.witness is None else ""
+        if found.witness is not None:
+            return self._refuted(found.witness)
+        if not fits:
+            return self._answer("unknown", "Values may overflow on the way through the network.")
+        if found.open:
+            spent = f"{len(found.proved)} parts are proved and {len(found.open)} are open after {found.bounds} bounds. "
+            return self._answer("unknown", (spent + left).strip())
+        return self._answer("certified", f"Proved {self._how()}.")
+
+    def _how(self) -> str:
+        parts = sum(len(cuts) + 1 for cuts in self.cuts)
+        if parts == 1:
+            return "at once: the bounds close on the whole simplex"
+        where = ", cut where the network bends" if any(self.cuts) else ""
+        return f"by bounds on {parts} parts{where}"
+
+    def _cut_on(self, budget: Budget) -> str:
+        """Cuts the open parts where the network bends; says why if some stay open."""
+        end = monotonic() + budget.seconds
+        cutter = Cutter(self.model, self.prover, self.points, self.label, budget)
+        open_parts, self.found.open = self.found.open, []
+        stuck = 0
+        for part in open_parts:
+            cutting = cutter.cut(part, end)
+            self.found.bounds += cutting.bounds
+            self.found.witness = cutting.witness
+            if cutting.witness is not None:
+                return ""
+            stuck += cutting.stuck
+            if cutting.is_proved:
+                self.found.proved.append(part)
+                self.cuts.append(tuple(cutting.cuts))
+            else:
+                self.found.open.append(part)
+        if stuck:
+            return "The network is affine on one of them, with scores that rounding errors do not let us tell apart."
+        return f"The {budget.seconds:g} seconds for cuts where the network bends are spent."
+
+    def _evidence(self, other: int | None = None, where: Tensor | None = None) -> HullEvidence:
+        size = len(self.points)
+        parts = torch.cat([torch.empty(0, size, size), *(part.cpu().unsqueeze(0) for part in self.found.proved)])
+        return HullEvidence(self.points, self.label, parts.double(), tuple(self.cuts), other, where, self.found.bounds)
+
+    def _answer(self, verdict: Verdict, reason: str) -> Certificate:
+        return Certificate("hull", HULL, verdict, self.prover.promise, reason, None, self._evidence())
+
+    def _refuted(self, weights: Tensor) -> Certificate:
+        rows = torch.zeros(1, dtype=torch.long, device=self.points.device)
+        witness = combine(self.points.unsqueeze(0), rows, weights.unsqueeze(0)).to(self.prover.dtype)
+        other = int(classes_of(self.model, witness, self.prover)[0])
+        if other == self.label:
+            return self._answer("unknown", NEAR_TIE)
+        reason = f"The model predicts class {self.label} at the first input and class {other} at the witness."
+        evidence = self._evidence(other, weights.cpu())
+        return Certificate("hull", HULL, "refuted", self.prover.promise, reason, witness[0], evidence)
 
 
 def certify_cone(

@@ -38,6 +38,7 @@ Indices = Annotated[str | None, typer.Option(help="Which inputs of the data, suc
 Files = Annotated[list[Path] | None, typer.Option("--file", help="An input: a .npy array or an image; once for each.")]
 PromiseOption = Annotated[str, typer.Option(help="real: in real numbers; float32: as computed in float32.")]
 Bounds = Annotated[int, typer.Option(help="Work allowed: parts whose bounds are computed.")]
+Seconds = Annotated[float, typer.Option(min=0, help="Time allowed for what those leave open.")]
 Check = Annotated[bool, typer.Option("--check", help="Verify the answer again, with code of its own.")]
 
 
@@ -52,6 +53,7 @@ def segment(
     model_option: ModelOption = None,
     promise: PromiseOption = "real",
     bounds: Bounds = 2048,
+    seconds: Seconds = 300.0,
     check: Check = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +65,8 @@ def segment(
         one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
         if len(inputs) != 2:
             raise ValueError(f"a segment has two ends, got {len(inputs)} inputs.")
-        certificate = certify_segment(one.model, *inputs, promise=promise, budget=Budget(bounds=bounds))  # type: ignore[arg-type]
+        budget = Budget(bounds=bounds, seconds=seconds)
+        certificate = certify_segment(one.model, *inputs, promise=promise, budget=budget)  # type: ignore[arg-type]
         further = _switches(one, inputs) if certificate.verdict == "refuted" else {}
         _show(certificate, one.model, check, as_json, further)
 
@@ -82,6 +85,7 @@ def _about_mixtures(kind: str, question: str) -> None:
         model_option: ModelOption = None,
         promise: PromiseOption = "real",
         bounds: Bounds = 2048,
+        seconds: Seconds = 300.0,
         check: Check = False,
         as_json: AsJson = False,
     ) -> None:
@@ -91,7 +95,8 @@ def _about_mixtures(kind: str, question: str) -> None:
 
             certify = {"hull": simplex.certify_hull, "cone": simplex.certify_cone}[kind]
             one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
-            certificate = certify(one.model, inputs, promise=promise, budget=Budget(bounds=bounds))  # type: ignore[arg-type]
+            budget = Budget(bounds=bounds, seconds=seconds)
+            certificate = certify(one.model, inputs, promise=promise, budget=budget)  # type: ignore[arg-type]
             _show(certificate, one.model, check, as_json, {})
 
 
