@@ -68,10 +68,20 @@ def test_cutout(shape, seed, side, fill):
 @given(shapes, seeds, st.floats(0, 1), st.floats(0, 2))
 def test_contrast(shape, seed, low, more):
     x = batch(shape)
-    got = contrasted(x, low, low + more, draws(seed))
+    got = contrasted(x, (low, low + more), draws(seed))
     factors = torch.rand(len(x), generator=draws(seed)).double().numpy()
     for image, result, factor in zip(x.numpy(), got.numpy(), factors, strict=True):
         np.testing.assert_allclose(result, image * (low + more * factor), rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, seeds, st.lists(st.floats(0, 2), min_size=3, max_size=11))
+def test_contrast_of_given_factors(shape, seed, factors):
+    x = batch(shape)
+    got = contrasted(x, factors, draws(seed))
+    chosen = whole(len(factors), len(x), draws(seed))
+    for image, result, place in zip(x.numpy(), got.numpy(), chosen, strict=True):
+        np.testing.assert_allclose(result, image * factors[place], rtol=1e-9, atol=1e-12)
 
 
 EVERYTHING = Augment(crop=2, flip=True, cutout=3, cutout_fill="mean", contrast=(0.2, 1.0))
@@ -79,7 +89,7 @@ EVERYTHING = Augment(crop=2, flip=True, cutout=3, cutout_fill="mean", contrast=(
 
 def test_apply_is_crop_flip_cutout_contrast_in_this_order():
     x, one, other = batch((5, 3, 8, 8)), draws(4), draws(4)
-    expected = contrasted(cut_out(flipped(cropped(x, 2, one), one), 3, one, fill="mean"), 0.2, 1.0, one)
+    expected = contrasted(cut_out(flipped(cropped(x, 2, one), one), 3, one, fill="mean"), (0.2, 1.0), one)
     assert EVERYTHING.apply(x, other).equal(expected)
     assert one.get_state().equal(other.get_state())
 
@@ -121,6 +131,7 @@ def test_a_description_survives_json():
         ({"cutout": float("nan")}, "cutout needs to be 0 or more, got nan"),
         ({"contrast": (1.0, 0.5)}, "contrast needs a smallest and a largest factor"),
         ({"contrast": (1.0,)}, "contrast needs a smallest and a largest factor"),
+        ({"contrast": (1.0, 0.5, -0.1)}, "or more than two factors"),
         ({"cutout_fill": "means"}, "Unknown fill of cutout 'means'. Did you mean 'mean'"),
         ({"rotate": 3}, "Unknown change of images 'rotate'"),
     ],

@@ -10,6 +10,7 @@ from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.procedures.contrast_table import findings
 from neuronal.experiments.reproduce import Work, read_result, reproduce
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
+from neuronal.experiments.run import run
 from neuronal.recipes import PAPERS, REPRODUCTIONS
 from neuronal.recipes.zero_bias import MNIST_FCN, TABLE1_MNIST_FCN, _smoke
 from neuronal.report.findings import findings_page
@@ -46,9 +47,34 @@ def test_every_one_has_the_papers_own_setting(name):
 
 def test_what_is_trained_is_kept(tmp_path, monkeypatch):
     first = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path / "runs", results=tmp_path / "a")
-    monkeypatch.setattr("neuronal.experiments.engine.run", None)
+    monkeypatch.setattr("neuronal.experiments.claim.run", None)
     second = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path / "runs", results=tmp_path / "b")
     assert read_result(first)["result"] == read_result(second)["result"]
+
+
+def test_what_one_trained_is_there_for_the_others_under_their_own_names(tmp_path, monkeypatch):
+    one = _smoke(MNIST_FCN)
+    other = replace(one, name="the same by another name", seeds=(0, 1))
+    Work(tmp_path).records([one])
+    seeds = []
+
+    def counted(recipe, seed, **options):
+        seeds.append(seed)
+        return run(recipe, seed, **options)
+
+    monkeypatch.setattr("neuronal.experiments.claim.run", counted)
+    records = Work(tmp_path).records([other])
+    assert seeds == [1]
+    assert {record.recipe.name for record in records} == {other.name}
+    assert not sharing_is_missed("zero_bias/table1_cifar_resnet18", "zero_bias/fixup_vs_nf", 1)
+    assert not sharing_is_missed("zero_bias/table1_cifar_resnet18", "zero_bias/training_curves", 2)
+    assert not sharing_is_missed("zero_bias/table1_fashion_cnn", "zero_bias/augmented", 2)
+
+
+def sharing_is_missed(one, other, expected):
+    """Whether two reproductions have less than so many trainings in common, at the scale our results are from."""
+    prints = [{r.fingerprint() for r in REPRODUCTIONS[name].scales["small"].recipes} for name in (one, other)]
+    return len(prints[0] & prints[1]) < expected
 
 
 def test_networks_are_kept_with_their_weights(tmp_path):
@@ -104,6 +130,18 @@ def test_verdicts_follow_the_numbers():
 def test_reported_accuracies_are_compared(paper, verdict):
     answer = answer_with([[0.9, 0.9]], [[0.9, 0.1]], {"zero_bias": {"mean": paper}})
     assert findings(answer)[1].verdict == verdict
+
+
+def test_augmented_networks_are_judged_against_zero_bias_ones():
+    def verdicts(dark, middle):
+        answer = answer_with([[0.9, 0.9, 0.9]], [[0.9, middle, dark]])
+        for row in answer["result"]["rows"]:
+            row["multipliers"] = [1.0, 0.1, 0.001]
+        answer["result"]["rows"][1]["augmented"] = True
+        return [one.verdict for one in findings(answer)][1:]
+
+    assert verdicts(0.1, 0.89) == ["reproduced", "reproduced"]
+    assert verdicts(0.89, 0.8) == ["not reproduced", "not reproduced"]
 
 
 def test_wrong_names_and_scales_in_one_line(tmp_path, capsys):

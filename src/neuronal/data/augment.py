@@ -7,7 +7,7 @@ images.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
@@ -29,8 +29,8 @@ class Augment:
         flip: Mirror left and right with probability 1/2.
         cutout: Side of the square that is blanked, its centre anywhere in the image; 0 for none.
         cutout_fill: ``zero``, or ``mean``: each channel's mean over the square.
-        contrast: Smallest and largest factor an image is multiplied by, every factor between equally likely; empty
-            for none.
+        contrast: Smallest and largest factor an image is multiplied by, every factor between equally likely; of three
+            or more factors each is equally likely, and none between; empty for none.
     """
 
     crop: int = 0
@@ -46,8 +46,11 @@ class Augment:
         for name in ("crop", "cutout"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} needs to be 0 or more, got {getattr(self, name)}.")
-        if self.contrast and not (len(self.contrast) == 2 and 0 <= self.contrast[0] <= self.contrast[1] < float("inf")):
-            raise ValueError(f"contrast needs a smallest and a largest factor from 0, got {self.contrast}.")
+        ordered = len(self.contrast) > 2 or list(self.contrast) == sorted(self.contrast)
+        if len(self.contrast) == 1 or not ordered or not all(0 <= factor < float("inf") for factor in self.contrast):
+            raise ValueError(
+                f"contrast needs a smallest and a largest factor from 0, or more than two factors, got {self.contrast}."
+            )
 
     def apply(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """A new batch of the shape of ``x``: (images, channels, height, width), or any shape for contrast alone."""
@@ -60,7 +63,7 @@ class Augment:
         if self.cutout:
             x = cut_out(x, self.cutout, generator, fill=self.cutout_fill)
         if self.contrast:
-            x = contrasted(x, self.contrast[0], self.contrast[1], generator)
+            x = contrasted(x, self.contrast, generator)
         return x
 
     def to_json(self) -> dict[str, Any]:
@@ -103,10 +106,14 @@ def cut_out(x: Tensor, side: int, generator: torch.Generator, *, fill: str = "ze
     return torch.where(square, mean, x)
 
 
-def contrasted(x: Tensor, smallest: float, largest: float, generator: torch.Generator) -> Tensor:
-    """Each image multiplied by a factor of its own."""
-    factor = torch.rand(len(x), generator=generator, device=generator.device).to(x.device, x.dtype)
-    return x * (smallest + (largest - smallest) * factor).view(-1, *(1,) * (x.dim() - 1))
+def contrasted(x: Tensor, factors: Sequence[float], generator: torch.Generator) -> Tensor:
+    """Each image multiplied by a factor of its own: one between the two there are, or one of more than two."""
+    if len(factors) == 2:
+        share = torch.rand(len(x), generator=generator, device=generator.device).to(x.device, x.dtype)
+        chosen = factors[0] + (factors[1] - factors[0]) * share
+    else:
+        chosen = x.new_tensor(factors)[_whole(len(factors), len(x), generator, x.device)]
+    return x * chosen.view(-1, *(1,) * (x.dim() - 1))
 
 
 def _whole(end: int, count: int, generator: torch.Generator, device: torch.device) -> Tensor:

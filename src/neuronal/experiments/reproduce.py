@@ -14,6 +14,7 @@ from torch import nn
 
 from neuronal.convert.checkpoint import load_model, save_model
 from neuronal.experiments.cells import Listed
+from neuronal.experiments.claim import Claimed, claim
 from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.recipe import Recipe
@@ -27,7 +28,11 @@ from neuronal.train.engine import from_first, is_first_process
 
 
 class Work:
-    """What a procedure may ask for: trained networks and their records, each made once and kept in ``folder``."""
+    """What a procedure may ask for: trained networks and their records, each made once and kept in ``folder``.
+
+    A cell is known by what its recipe trains, not by who asks: all reproductions that share a folder share their cells,
+    also those that run at the same time (see :mod:`neuronal.experiments.claim`).
+    """
 
     def __init__(self, folder: Path, watch: Watch | None = None, say: Callable[[str], None] | None = None) -> None:
         self.folder, self.watch = folder, watch
@@ -35,13 +40,31 @@ class Work:
 
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
-        return sweep(Listed("reproduction", tuple(recipes)), self.folder, watch=self.watch)
+        wanted = Listed("reproduction", tuple(recipes))
+        found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed())
+        # Another reproduction may have trained the cell under another name.
+        return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
 
     def network(self, recipe: Recipe, seed: int) -> tuple[Record, nn.Module]:
         """One network and its record; weights are kept beside the record."""
         cells = self.folder / "cells"
         make_writable(cells)
         path = cells / cell_name(recipe, seed)
+        with claim(path, wait=True):
+            found = self._kept(path)
+            if found is None:
+                self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
+                found = record, model = trained(recipe, seed)
+                if record.failure:
+                    raise ValueError(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
+                model.cpu().eval()
+                if is_first_process():
+                    save_model(model, path.with_suffix(".safetensors"))
+                    write(record, cells)
+        return replace(found[0], recipe=recipe), found[1]
+
+    def _kept(self, path: Path) -> tuple[Record, nn.Module] | None:
+        """The record at ``path`` and its network, if both are there and sound."""
         weights = path.with_suffix(".safetensors")
         # The first process writes, so it alone can say what there is: all train, or none.
         if from_first(lambda: path.exists() and weights.exists()):
@@ -49,15 +72,7 @@ class Work:
                 return read(path), load_model(weights)
             except (Damaged, ValueError) as damage:
                 self.say(f"{path.name} is trained again: {damage}")
-        self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
-        record, model = trained(recipe, seed)
-        if record.failure:
-            raise ValueError(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
-        model.cpu().eval()
-        if is_first_process():
-            save_model(model, weights)
-            write(record, cells)
-        return record, model
+        return None
 
 
 def reproduce(
@@ -72,7 +87,7 @@ def reproduce(
 ) -> Path:
     """Runs one table or figure at one scale and writes its result; returns the file.
 
-    What was trained is kept under ``runs`` and not trained again.
+    What was trained is kept under ``runs``, for this and all other reproductions, and not trained again.
 
     Raises:
         ValueError: The scale, or the data, are not there; in one line.
@@ -80,7 +95,7 @@ def reproduce(
     setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
     if seeds is not None:
         setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
-    work = Work(runs / f"{reproduction.name.replace('/', '-')}-{scale}", watch, say)
+    work = Work(runs / "reproductions", watch, say)
     started = perf_counter()
     result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     file = result_file(reproduction.name, scale, results)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 FLAT = 0.005
 """Accuracies over contrasts that differ by less are called the same: rounding decides a few near-ties."""
+POOR = 5.0
+"""Points of accuracy by which a network has to lag to be called poor; the paper gives no number."""
+COMPARABLE = 3.0
+"""Points of accuracy within which two networks are called comparable; the paper gives no number."""
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -24,7 +28,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     rows = []
     for recipe in setting.recipes:
         own = [r for r in records if r.recipe.name == recipe.name and r.recipe.family == recipe.family]
-        rows.append(_row(recipe.name, recipe.family, own))
+        rows.append(_row(recipe.name, recipe.family, own) | ({"augmented": True} if recipe.contrast else {}))
     return {"rows": rows, "differences": _differences(rows)}
 
 
@@ -67,8 +71,10 @@ def _differences(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """Flatness of the zero-bias rows, fall of the others, and how far the accuracies are from the reported ones."""
     found = []
-    for row in answer["result"]["rows"]:
-        if "accuracy" not in row:
+    rows = [row for row in answer["result"]["rows"] if "accuracy" in row]
+    for row in rows:
+        if row.get("augmented"):
+            found += _augmented(row, next((other for other in rows if other["neuron"] == "zero_bias"), None))
             continue
         changes = [max(abs(value - curve[0]) for value in curve) for curve in row["accuracy"]]
         seeds = f"{len(changes)} seeds"
@@ -93,6 +99,34 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
             )
         found += _against_reported(row, answer["reported"])
     return found
+
+
+def _augmented(row: Mapping[str, Any], zero_bias: Mapping[str, Any] | None) -> list[Finding]:
+    """A biased network that saw all contrasts, against a zero-bias one that saw none but the full one."""
+    if zero_bias is None:
+        return []
+    seeds = f"{len(row['seeds'])} seeds"
+    gaps = {
+        s: 100 * (own["mean"] - other["mean"])
+        for s, own, other in zip(row["multipliers"], row["estimates"], zero_bias["estimates"], strict=True)
+    }
+    dark, middle = ([gap for s, gap in gaps.items() if low <= s <= high] for low, high in ((0, 0.001), (0.01, 0.25)))
+    return [
+        Finding(
+            f"{row['name']}: with biases accuracy stays poor at contrasts of 0.001 and less, whatever was trained on",
+            "reproduced" if max(dark) < -POOR else "not reproduced" if min(dark) >= -POOR else "reproduced in part",
+            f"{_points(dark)} against zero-bias networks trained at full contrast only ({seeds})",
+        ),
+        Finding(
+            f"{row['name']}: at contrasts from 0.25 to 0.01 it is merely comparable to zero-bias networks",
+            "reproduced" if max(map(abs, middle)) <= COMPARABLE else "not reproduced",
+            f"{_points(middle)} against them ({seeds})",
+        ),
+    ]
+
+
+def _points(gaps: Sequence[float]) -> str:
+    return f"{min(gaps):+.1f} to {max(gaps):+.1f} points"
 
 
 def _against_reported(row: Mapping[str, Any], reported: Mapping[str, Any]) -> list[Finding]:

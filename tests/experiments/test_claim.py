@@ -1,0 +1,69 @@
+"""Cells wanted by several processes at once: each is trained once, and a claim ends with its process."""
+
+import sys
+from dataclasses import replace
+from multiprocessing import get_context
+from subprocess import PIPE, Popen
+
+import pytest
+
+from neuronal.experiments.cells import Cell
+from neuronal.experiments.claim import Claimed, claim
+from neuronal.experiments.record import cell_name, read
+from neuronal.experiments.sweep import Watch
+from neuronal.recipes.zero_bias import MNIST_FCN, _smoke
+
+CELLS = [Cell(replace(_smoke(MNIST_FCN), seeds=(0, 1, 2, 3)), seed) for seed in range(4)]
+HOLDER = """
+import sys
+from pathlib import Path
+from neuronal.experiments.claim import claim
+with claim(Path(sys.argv[1])) as ours:
+    print(ours, flush=True)
+    sys.stdin.read()
+"""
+
+
+def train_all(folder, trained):
+    watch = Watch()
+    for _, _record in Claimed().train(CELLS, folder, lambda cell: trained.put(cell.seed), watch.epoch_ended):
+        pass
+
+
+@pytest.mark.timeout(120)
+def test_processes_divide_the_cells_among_themselves(tmp_path):
+    context = get_context("spawn")
+    trained = context.Queue()
+    workers = [context.Process(target=train_all, args=(tmp_path, trained)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert sorted(trained.get(timeout=5) for _ in CELLS) == [0, 1, 2, 3]
+    assert trained.empty()
+    assert [read(tmp_path / cell_name(cell.recipe, cell.seed)).seed for cell in CELLS] == [0, 1, 2, 3]
+
+
+@pytest.mark.timeout(120)
+def test_a_claim_ends_with_its_process(tmp_path):
+    path = tmp_path / "cell.json"
+    with Popen([sys.executable, "-c", HOLDER, str(path)], stdin=PIPE, stdout=PIPE, text=True) as other:
+        assert other.stdout.readline() == "True\n"
+        with claim(path) as ours:
+            assert not ours
+        other.kill()
+    with claim(path) as ours:
+        assert ours
+    with claim(path, wait=True) as ours:
+        assert ours
+
+
+def test_a_damaged_record_is_trained_again(tmp_path):
+    cell = CELLS[0]
+    path = tmp_path / cell_name(cell.recipe, cell.seed)
+    path.write_text("{")
+    started = []
+    [(_, record)] = Claimed().train([cell], tmp_path, started.append, Watch().epoch_ended)
+    assert started == [cell]
+    assert read(path).metrics == record.metrics
