@@ -37,8 +37,6 @@ from neuronal.ops.fusable import is_fusable
 _ORDINARY = 1e-20
 
 _BLOCK = 32
-_LONGEST = 32768
-"""Entries of the longest direction the kernel holds on the chip."""
 
 
 def direction(delta: Tensor) -> Tensor:
@@ -75,7 +73,7 @@ def weight_and_bias(
         shape: That of the weight, ``(units, ...)`` with n entries per unit.
         channels_last: The order of memory the layer wants to read the weight in, where it can be had for nothing.
     """
-    if not delta.is_cuda or delta.dtype != torch.float32 or delta.shape[1] >= _LONGEST or not is_fusable():
+    if not delta.is_cuda or delta.dtype != torch.float32 or not is_fusable():
         bias = None if offset is None else scale * offset
         return (scale.unsqueeze(1) * direction(delta)).view(shape), bias
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else delta.dtype
@@ -176,12 +174,13 @@ class _WeightAndBias(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor | None]:
         from neuronal.ops.kernels import sphere
 
-        ctx.save_for_backward(delta, scale, offset)
-        return sphere.weight_and_bias(delta, scale, offset, shape, channels_last, dtype)
+        weight, bias, products = sphere.weight_and_bias(delta, scale, offset, shape, channels_last, dtype)
+        ctx.save_for_backward(delta, scale, offset, products)
+        return weight, bias
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, g_bias: Tensor | None) -> tuple[Tensor | None, ...]:
-        delta, scale, offset = ctx.saved_tensors
+        delta, scale, offset, products = ctx.saved_tensors
         if torch.is_grad_enabled():
             outputs, gradients = [scale.unsqueeze(1) * direction(delta)], [g.flatten(1)]
             inputs = [delta, scale]
@@ -192,7 +191,7 @@ class _WeightAndBias(torch.autograd.Function):
             return (*found, *[None] * (6 - len(found)))
         from neuronal.ops.kernels import sphere
 
-        return (*sphere.gradients(delta, scale, offset, g, g_bias), None, None, None)
+        return (*sphere.gradients(delta, scale, offset, products, g, g_bias), None, None, None)
 
 
 def _cosines(delta: Tensor) -> Tensor:

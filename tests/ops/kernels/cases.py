@@ -5,7 +5,7 @@ import torch
 from neuronal.nn import FarkasConv2d, FarkasLinear
 from neuronal.ops.sphere import direction
 
-GEOMETRIC = [(5, 2), (4, 3), (3, 17), (4, 5, 3), (6, 3, 3, 3), (3, 4, 1, 2), (2, 3, 2, 2, 2), (1, 130)]
+GEOMETRIC = [(5, 2), (4, 3), (3, 17), (4, 5, 3), (6, 3, 3, 3), (3, 4, 1, 2), (2, 3, 2, 2, 2), (1, 130), (2, 2500)]
 FARKAS = [(2, 1), (3, 5), (70, 40), (6, 3, 3, 3), (2, 4, 1, 2)]
 
 
@@ -27,12 +27,12 @@ def geometric(shape, *, device, channels_last=False, dtype=torch.float32, angles
     if channels_last:
         g = g.contiguous(memory_format=torch.channels_last)
     there = [t.to(device) for t in (delta, scale)] + [offset.to(device) if bias else None]
-    got, got_bias = weight_and_bias(*there, shape, channels_last, dtype)
+    got, got_bias, products = weight_and_bias(*there, shape, channels_last, dtype)
     assert got.dtype == dtype
     assert not channels_last or got.is_contiguous(memory_format=torch.channels_last)
     tolerance = 4e-6 if dtype == torch.float32 else 1e-2
     _close(got, want, tolerance)
-    d_delta, d_scale, d_offset = gradients(*there, g.to(device), g_bias.to(device) if bias else None)
+    d_delta, d_scale, d_offset = gradients(*there, products, g.to(device), g_bias.to(device) if bias else None)
     size = 4e-6 * (g.double().norm().item() + 3) * max(1.0, scale.abs().max().item())
     _close(d_delta, d.grad, size)
     _close(d_scale, r.grad, size)

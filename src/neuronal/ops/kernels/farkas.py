@@ -14,7 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-ROWS, COLUMNS = 64, 32
+ROWS, COLUMNS = 256, 16
+"""Of the tile a program works on: narrow, so that a layer of few inputs still keeps many programs busy."""
 
 
 @triton.jit
