@@ -120,3 +120,14 @@ def test_the_recipes_are_of_both_neurons_and_named_apart():
     assert NEURONS == ("zero_bias", "standard")
     for recipes in (ON_DIGITS, ON_IMAGES):
         assert len({recipe.name for recipe in recipes}) == len(recipes)
+
+
+def test_nothing_is_proved_of_a_network_that_died(monkeypatch):
+    _, model = trained(DIGITS, 0)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.zero_()
+    asked = examine(model, DIGITS, "zero_bias", 0, pairs=4, crossings=2)
+    monkeypatch.setattr("neuronal.experiments.pairs.certify_segments", None)
+    short = examine(model, DIGITS, "zero_bias", 0, pairs=4, crossings=2)
+    assert short.unknown == asked.unknown == 4

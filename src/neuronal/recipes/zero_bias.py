@@ -219,7 +219,7 @@ GROWING = (
     replace(TINY, name="MNIST, 128-128 units", widths=(128, 128), epochs=5),
 )
 ON_CIFAR = (
-    replace(TINY, name="CIFAR-10, 30 units", data="cifar10", epochs=2),
+    replace(TINY, name="CIFAR-10, 30 units", data="cifar10", widths=(15, 15), lr=3e-4, epochs=2),
     replace(TINY, name="CIFAR-10, 128-128 units", data="cifar10", widths=(128, 128), epochs=5),
 )
 INTERPOLATION = Reproduction(
@@ -240,7 +240,8 @@ INTERPOLATION = Reproduction(
     },
     departs=(
         "The paper has networks of 30 units and of growing size but says neither depth nor training; it looks at equal "
-        "patterns only. Pool winners count as part of a pattern: without them the theorem is false."
+        "patterns only. Three layers of 10 die without biases on CIFAR-10 (two of three seeds), so there it is two of 15, "
+        "with and without. Pool winners count as part of a pattern: without them the theorem is false."
     ),
 )
 CONVEX_REGION = Reproduction(

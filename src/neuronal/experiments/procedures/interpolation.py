@@ -37,7 +37,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             found = examine(model, recipe, recipe.family, seed, pairs=options["pairs"], crossings=options["crossings"])
             x = load(recipe.data).scaled(recipe.scaling).test.x
             predicted = outputs(model, x).argmax(1).cpu()
-            alike = pairs_of_equal_pattern(model, x, predicted, options["interpolated"])
+            count = min(options["interpolated"], found.same_pattern.count)
+            alike = pairs_of_equal_pattern(model, x, predicted, count)
             changed = interpolants_that_differ(model, x, predicted, alike)
             rows.append(
                 {
@@ -64,7 +65,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 def pairs_of_equal_pattern(model: nn.Module, x: Tensor, predicted: Tensor, count: int) -> list[tuple[int, int]]:
     """The first ``count`` pairs with one pattern and one predicted class, images that are the same left out."""
     pairs: list[tuple[int, int]] = []
-    for group in group_by_pattern(model, x):
+    for group in group_by_pattern(model, x) if count else ():
         for i, j in combinations(torch.as_tensor(group).tolist(), 2):
             if len(pairs) == count:
                 return pairs
