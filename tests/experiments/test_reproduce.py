@@ -205,8 +205,14 @@ def test_findings_are_made_from_the_results_alone(tmp_path, capsys, monkeypatch)
     reproduce(small, "small", runs=tmp_path / "runs", results=tmp_path / "results")
     assert main(["findings", "zero_bias", "--out", "docs/page.md"]) == 0
     text = (tmp_path / "docs" / "page.md").read_text()
-    assert "without biases accuracy does not depend on contrast | **holds**" in text
-    assert "| reported | 88.27 |" in text
+    assert "without biases accuracy does not depend on contrast | **reproduced**" in text
+    assert "--scale small` |" in text
+    head = next(line for line in text.splitlines() if line.startswith("| contrast"))
+    assert head.count("reported (%)") == 2
+    assert "| 88.27 |" in text
+    figure = tmp_path / "docs" / "figures" / "zero_bias-table1_mnist_fcn-1.svg"
+    assert figure.read_text().startswith("<svg")
+    assert "(figures/zero_bias-table1_mnist_fcn-1.svg)" in text
     assert main(["findings", "nobody"]) == 2
     assert "Unknown paper" in capsys.readouterr().err
 
@@ -226,5 +232,7 @@ def test_the_command_prints_and_lists(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_page_of_findings_is_that_of_the_results(paper):
     own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
-    page = findings_page(paper, PAPERS[paper], own, ROOT / "results")
-    assert (ROOT / "docs" / "findings" / f"{paper}.md").read_text() == page, "neuronal findings writes it anew"
+    page, figures = findings_page(PAPERS[paper], own, ROOT / "results")
+    folder = ROOT / "docs" / "findings"
+    assert (folder / f"{paper}.md").read_text() == page, "neuronal findings writes it anew"
+    assert sorted(figures) == sorted(f"figures/{file.name}" for file in (folder / "figures").glob(f"{paper}-*.svg"))

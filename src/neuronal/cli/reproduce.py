@@ -76,7 +76,7 @@ def reproduce(
 def findings(
     paper: Annotated[str, typer.Argument(help="A paper, such as zero_bias.")],
     results: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results"),
-    out: Annotated[Path | None, typer.Option(help="File to write; printed if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write, figures beside it; printed if left out.")] = None,
 ) -> None:
     """Write the page of what holds of a paper, from the results there are."""
     from neuronal.experiments.storage import make_writable, write_whole
@@ -86,10 +86,13 @@ def findings(
     with one_line_errors():
         about = find(PAPERS, paper, "paper")
         own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
-        page = findings_page(paper, about, own, results)
+        page, figures = findings_page(about, own, results)
         if out is None:
             print(page, end="")
             return
         make_writable(out.parent)
+        for name, svg in figures.items():
+            make_writable((out.parent / name).parent)
+            write_whole(out.parent / name, svg)
         write_whole(out, page)
     print(f"page: {out}")

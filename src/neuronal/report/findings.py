@@ -9,21 +9,19 @@ from typing import Any
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduce import read_result, result_file
 from neuronal.experiments.reproduction import Reproduction
+from neuronal.report.reproduction import cells, tables
+from neuronal.report.reproduction_figures import drawings
 
-MARKS = {
-    "reproduced": "holds",
-    "reproduced in part": "holds in part",
-    "not reproduced": "does not hold here",
-    "not true as stated": "not true as stated",
-    "not measured": "not measured",
-}
+FIGURES = "figures"
+"""Folder beside the page."""
 
 
-def findings_page(paper: str, about: str, reproductions: Sequence[Reproduction], results: Path) -> str:
-    """Markdown; what has no result file is listed as not measured, with the command that would.
+def findings_page(about: str, reproductions: Sequence[Reproduction], results: Path) -> tuple[str, dict[str, str]]:
+    """Markdown, and the figures it shows by their names beside it.
+
+    What has no result file is listed as not measured, with the command that would.
 
     Args:
-        paper: Its short name, the first part of its reproductions' names.
         about: Title and source of the paper.
         reproductions: In the order of the page.
         results: Folder of the result files.
@@ -31,12 +29,13 @@ def findings_page(paper: str, about: str, reproductions: Sequence[Reproduction],
     answers = {one.name: _measured(one, results) for one in reproductions}
     parts = [
         f"# {about}",
-        "Written by `neuronal findings` from the files in `results/`; every line names the command that measures it again.",
-        *_summary(reproductions, answers),
+        "Written by `neuronal findings` from the files in `results/`; every line names what measures it again.",
+        _summary(reproductions, answers),
     ]
+    figures: dict[str, str] = {}
     for one in reproductions:
-        parts += [f"## {one.title}", *_section(one, answers[one.name])]
-    return "\n\n".join(parts) + "\n"
+        parts += [f"## {one.title}", *_section(one, answers[one.name], figures)]
+    return "\n\n".join(parts) + "\n", figures
 
 
 def _measured(one: Reproduction, results: Path) -> Mapping[str, Any] | None:
@@ -45,19 +44,20 @@ def _measured(one: Reproduction, results: Path) -> Mapping[str, Any] | None:
     return next((read_result(file) for file in files if file.is_file()), None)
 
 
-def _summary(reproductions: Sequence[Reproduction], answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    lines = ["| claim | verdict | measured |", "|---|---|---|"]
+def _summary(reproductions: Sequence[Reproduction], answers: Mapping[str, Mapping[str, Any] | None]) -> str:
+    lines = []
     for one in reproductions:
         answer = answers[one.name]
         if answer is None:
-            lines.append(f"| {one.title} ({one.where}) | {MARKS['not measured']} | `neuronal reproduce {one.name}` |")
+            lines.append([f"{one.title} ({one.where})", "not measured", "", f"`neuronal reproduce {one.name}`"])
             continue
         for finding in PROCEDURES[one.procedure].findings(answer):
-            lines.append(f"| {finding.claim} | **{MARKS[finding.verdict]}** | {finding.numbers} |")
-    return ["\n".join(lines)]
+            lines.append([finding.claim, f"**{finding.verdict}**", finding.numbers, f"`{answer['command']}`"])
+    return table(["claim", "verdict", "measured", "again by"], lines, numbers=False)
 
 
-def _section(one: Reproduction, answer: Mapping[str, Any] | None) -> list[str]:
+def _section(one: Reproduction, answer: Mapping[str, Any] | None, figures: dict[str, str]) -> list[str]:
+    """Adds the figures it shows to ``figures``."""
     parts = [f"{one.where}."]
     if one.departs:
         parts.append(f"What is different here: {one.departs}")
@@ -70,32 +70,18 @@ def _section(one: Reproduction, answer: Mapping[str, Any] | None) -> list[str]:
         f"`{answer['command']}`: {answer['seconds']:,.0f} s on {machine}, torch {environment['torch']}, "
         f"commit {environment['commit']}, finished {answer['finished']}."
     )
-    draw = TABLES.get(one.procedure)
-    return [*parts, *(draw(answer) if draw else [])]
+    for drawn in tables(answer):
+        parts.append(table(*cells(drawn)))
+        parts += [f"{drawn.caption}."] if drawn.caption else []
+    for number, drawing in enumerate(drawings(answer)):
+        name = f"{FIGURES}/{one.name.replace('/', '-')}-{number + 1}.svg"
+        figures[name] = drawing.svg
+        parts.append(f"![{drawing.title}]({name})")
+        parts += [f"{drawing.title}: {drawing.caption}"] if drawing.caption else []
+    return parts
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
     """A table in Markdown; numbers stand to the right."""
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
+    lines = ["| " + " | ".join(head) + " |", "|---|" + ("---:|" if numbers else "---|") * (len(head) - 1)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-def _contrast(answer: Mapping[str, Any]) -> list[str]:
-    rows = [row for row in answer["result"]["rows"] if "estimates" in row]
-    if not rows:
-        return ["No seed trained."]
-    lines = []
-    for row in rows:
-        name = f"{row['name']}, {row['neuron']} ({len(row['seeds'])} seeds)"
-        lines.append([name, *(_percent(e["mean"], e["standard_error"]) for e in row["estimates"])])
-        if curve := answer["reported"].get(row["neuron"], {}).get("curve"):
-            lines.append(["reported", *(f"{100 * value:.2f}" for value in curve)])
-    return [table(["accuracy (%) at contrast", *(f"{s:g}" for s in rows[0]["multipliers"])], lines)]
-
-
-def _percent(mean: float, error: float | None) -> str:
-    return f"{100 * mean:.2f}" + ("" if error is None else f" ± {100 * error:.2f}")
-
-
-TABLES: dict[str, Any] = {"contrast_table": _contrast}
-"""By procedure; the others are told by their findings."""

@@ -17,6 +17,12 @@ def tables(answer: Mapping[str, Any]) -> list[Table]:
     return draw(answer) if draw else []
 
 
+def cells(drawn: Table) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a table of the terminal, for pages."""
+    columns = [list(map(str, column.cells)) for column in drawn.columns]
+    return [str(column.header) for column in drawn.columns], [list(row) for row in zip(*columns, strict=True)]
+
+
 def sentences(answer: Mapping[str, Any]) -> list[str]:
     """One sentence per claim: verdict, claim, numbers."""
     if answer["scale"] == "smoke":

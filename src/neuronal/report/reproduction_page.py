@@ -7,12 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduce import read_result
 from neuronal.report.html import bullets, document, figures, table
-from neuronal.report.reproduction import sentences, tables
+from neuronal.report.reproduction import cells, sentences, tables
 from neuronal.report.reproduction_figures import drawings
 
 
@@ -34,7 +32,7 @@ def results_page(title: str, answers: Sequence[Mapping[str, Any]]) -> str:
             f"{answer['seconds']:,.0f} s, {escape(_machine(answer))}.</p>",
             *([f"<p>What is different here: {escape(answer['departs'])}</p>"] if answer["departs"] else []),
             bullets(sentences(answer)),
-            *map(_html_table, tables(answer)),
+            *(table(*cells(drawn)) for drawn in tables(answer)),
             figures(drawings(answer)),
         ]
     return document(title, parts)
@@ -54,10 +52,3 @@ def _machine(answer: Mapping[str, Any]) -> str:
     environment = answer["environment"]
     machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
     return f"{machine}, torch {environment['torch']}, commit {environment['commit']}, {answer['finished']}"
-
-
-def _html_table(drawn: Table) -> str:
-    """A table of the terminal as one of the page."""
-    columns = [list(column.cells) for column in drawn.columns]
-    head = [str(column.header) for column in drawn.columns]
-    return table(head, [[str(cell) for cell in row] for row in zip(*columns, strict=True)])
