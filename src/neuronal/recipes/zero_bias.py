@@ -56,7 +56,14 @@ CIFAR_RESNET18 = Recipe(
     probes=("contrast", "zero_image"),
 )
 IMAGENET_RESNET50 = replace(
-    CIFAR_RESNET18, name="ImageNet ResNet50", model="resnet50", data="imagenet", epochs=100, batch_size=256, crop=0
+    CIFAR_RESNET18,
+    name="ImageNet ResNet50",
+    model="resnet50",
+    data="imagenet",
+    epochs=100,
+    batch_size=256,
+    crop=0,
+    resized_crop=(0.08, 1.0),
 )
 
 
