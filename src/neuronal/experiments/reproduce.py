@@ -82,6 +82,8 @@ def reproduce(
     runs: Path,
     results: Path,
     seeds: Sequence[int] | None = None,
+    models: Sequence[str] = (),
+    pretrained: bool = False,
     watch: Watch | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Path:
@@ -89,15 +91,34 @@ def reproduce(
 
     What was trained is kept under ``runs``, for this and all other reproductions, and not trained again.
 
+    Args:
+        reproduction: The table or figure.
+        scale: One of its scales.
+        runs: Where trained networks are kept.
+        results: Where the result goes, below a folder of the paper's name.
+        seeds: In the place of the recipes' own.
+        models: Others to look at than those the setting names, where the procedure looks at models by name.
+        pretrained: With the weights that timm or torchvision download.
+        watch: Told of the trainings.
+        say: Told what is going on, in a line now and then.
+
     Raises:
         ValueError: The scale, or the data, are not there; in one line.
     """
     setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
+    procedure = find(PROCEDURES, reproduction.procedure, "procedure")
+    command = f"neuronal reproduce {reproduction.name} --scale {scale}"
     if seeds is not None:
         setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
+        command += f" --seeds {','.join(map(str, seeds))}"
+    if models:
+        if not getattr(procedure, "TAKES_MODELS", False):
+            raise ValueError(f"{reproduction.name} trains its own networks and takes no model, got {models[0]}.")
+        setting = replace(setting, options={**setting.options, "models": tuple(models), "pretrained": pretrained})
+        command += "".join(f" --model {name}" for name in models) + (" --pretrained" if pretrained else "")
     work = Work(runs / "reproductions", watch, say)
     started = perf_counter()
-    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
+    result = procedure.measure(setting, work)
     file = result_file(reproduction.name, scale, results)
     make_writable(file.parent)
     answer = {
@@ -106,7 +127,7 @@ def reproduce(
         "where": reproduction.where,
         "scale": scale,
         "scale_means": SCALES[scale],
-        "command": f"neuronal reproduce {reproduction.name} --scale {scale}",
+        "command": command,
         "procedure": reproduction.procedure,
         "reported": reproduction.reported,
         "departs": reproduction.departs,

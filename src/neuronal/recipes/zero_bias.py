@@ -146,8 +146,11 @@ TABLE1_IMAGENET_RESNET50 = Reproduction(
         "zero_bias": {"mean": 0.7382, "curve": [0.7382] * 11},
     },
     departs=(
-        "Images are cut out of the middle at 224 x 224: there is no random resized crop yet. The learning rate follows a "
-        "cosine, as the paper says; the code it points to makes one and never steps it."
+        "Images are kept as squares of 224: the shorter side is scaled to that and the middle cut out. They are tested so, "
+        "where 224 out of 256 is usual, and random resized crops are pieces of the squares, not of the whole images. Inputs "
+        "are in [0, 1]; the code the paper points to subtracts a mean, after which pixels of less contrast are no multiple. "
+        "The learning rate follows a cosine, as the paper says; that code makes one and never steps it. All squares are "
+        "decoded once, which takes 193 GB of memory, and as much disk afterwards."
     ),
 )
 
@@ -304,11 +307,14 @@ ZERO_IMAGE = Reproduction(
                     "timm:efficientnet_b0",
                     "timm:vit_base_patch16_224",
                 ),
-                "arguments": {"pretrained": True},
+                "pretrained": True,
             },
         ),
     },
-    departs="The paper's models need downloaded weights (paper); ours are trained here (small), from the runs of Table 1.",
+    departs=(
+        "The paper's models need downloaded weights (paper, or any others with --model); ours are trained here, with "
+        "Table 1. Zero is what the network sees, after any normalisation; the paper does not say which it means."
+    ),
 )
 
 # Figure 5
