@@ -21,7 +21,7 @@ from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
 from neuronal.experiments.reproduction import SCALES, Reproduction
 from neuronal.experiments.run import trained
-from neuronal.experiments.storage import Damaged, make_writable, write_whole
+from neuronal.experiments.storage import Damaged, make_writable, plain_json, write_whole
 from neuronal.experiments.sweep import Watch, sweep
 from neuronal.names import find
 from neuronal.train.engine import from_first, is_first_process
@@ -129,7 +129,7 @@ def reproduce(
         "scale_means": SCALES[scale],
         "command": command,
         "procedure": reproduction.procedure,
-        "reported": reproduction.reported,
+        "reported": reproduction.reported if scale in reproduction.comparable else {},
         "departs": reproduction.departs,
         "recipes": [recipe.to_json() for recipe in setting.recipes],
         "options": setting.options,
@@ -139,7 +139,7 @@ def reproduce(
         "environment": environment(),
     }
     if is_first_process():
-        write_whole(file, json.dumps(answer, indent=1, allow_nan=False) + "\n")
+        write_whole(file, plain_json(answer) + "\n")
     return file
 
 
