@@ -37,11 +37,14 @@ class Work:
     def __init__(self, folder: Path, watch: Watch | None = None, say: Callable[[str], None] | None = None) -> None:
         self.folder, self.watch = folder, watch
         self.say = say or (lambda line: None)
+        self.network_seconds = 0.0
+        """What all trainings that were asked for took, whenever and whoever trained them."""
 
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
         wanted = Listed("reproduction", tuple(recipes))
         found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed())
+        self.network_seconds += sum(record.seconds for record in found)
         # Another reproduction may have trained the cell under another name.
         return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
 
@@ -61,6 +64,7 @@ class Work:
                 if is_first_process():
                     save_model(model, path.with_suffix(".safetensors"))
                     write(record, cells)
+        self.network_seconds += found[0].seconds
         return replace(found[0], recipe=recipe), found[1]
 
     def _kept(self, path: Path) -> tuple[Record, nn.Module] | None:
@@ -135,6 +139,7 @@ def reproduce(
         "options": setting.options,
         "result": result,
         "seconds": perf_counter() - started,
+        "network_seconds": work.network_seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": environment(),
     }
