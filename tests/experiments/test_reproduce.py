@@ -115,6 +115,8 @@ def test_models_by_name_at_the_zero_image(tmp_path, capsys, monkeypatch):
     assert rows["timm:resnet18"]["entropy"] > 0.99
     assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "smoke", "--model", "timm:resnet18"]) == 2
     assert "takes no model, got timm:resnet18" in capsys.readouterr().err
+    assert main(["reproduce", "zero_bias/zero_image", "--scale", "smoke", "--pretrained"]) == 2
+    assert "--pretrained is about models named with --model" in capsys.readouterr().err
 
 
 def test_published_weights_are_asked_for_in_each_librarys_words(tmp_path, monkeypatch):

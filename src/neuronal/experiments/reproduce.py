@@ -19,7 +19,7 @@ from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
-from neuronal.experiments.reproduction import SCALES, Reproduction
+from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.run import trained
 from neuronal.experiments.storage import Damaged, make_writable, plain_json, write_whole
 from neuronal.experiments.sweep import Watch, sweep
@@ -109,32 +109,14 @@ def reproduce(
     Raises:
         ValueError: The scale, or the data, are not there; in one line.
     """
-    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
-    procedure = find(PROCEDURES, reproduction.procedure, "procedure")
-    command = f"neuronal reproduce {reproduction.name} --scale {scale}"
-    if seeds is not None:
-        setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
-        command += f" --seeds {','.join(map(str, seeds))}"
-    if models:
-        if not getattr(procedure, "TAKES_MODELS", False):
-            raise ValueError(f"{reproduction.name} trains its own networks and takes no model, got {models[0]}.")
-        setting = replace(setting, options={**setting.options, "models": tuple(models), "pretrained": pretrained})
-        command += "".join(f" --model {name}" for name in models) + (" --pretrained" if pretrained else "")
+    setting, command = _asked_for(reproduction, scale, seeds, models, pretrained)
     work = Work(runs / "reproductions", watch, say)
     started = perf_counter()
-    result = procedure.measure(setting, work)
+    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     file = result_file(reproduction.name, scale, results)
     make_writable(file.parent)
     answer = {
-        "reproduction": reproduction.name,
-        "title": reproduction.title,
-        "where": reproduction.where,
-        "scale": scale,
-        "scale_means": SCALES[scale],
-        "command": command,
-        "procedure": reproduction.procedure,
-        "reported": reproduction.reported if scale in reproduction.comparable else {},
-        "departs": reproduction.departs,
+        **_heading(reproduction, scale, command),
         "recipes": [recipe.to_json() for recipe in setting.recipes],
         "options": setting.options,
         "result": result,
@@ -146,6 +128,40 @@ def reproduce(
     if is_first_process():
         write_whole(file, plain_json(answer) + "\n")
     return file
+
+
+def _asked_for(
+    reproduction: Reproduction, scale: str, seeds: Sequence[int] | None, models: Sequence[str], pretrained: bool
+) -> tuple[Setting, str]:
+    """What to run, and the command that asks for it."""
+    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
+    command = f"neuronal reproduce {reproduction.name} --scale {scale}"
+    if seeds is not None:
+        setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
+        command += f" --seeds {','.join(map(str, seeds))}"
+    if pretrained and not models:
+        raise ValueError("--pretrained is about models named with --model, got none.")
+    if models:
+        if not getattr(find(PROCEDURES, reproduction.procedure, "procedure"), "TAKES_MODELS", False):
+            raise ValueError(f"{reproduction.name} trains its own networks and takes no model, got {models[0]}.")
+        setting = replace(setting, options={**setting.options, "models": tuple(models), "pretrained": pretrained})
+        command += "".join(f" --model {name}" for name in models) + (" --pretrained" if pretrained else "")
+    return setting, command
+
+
+def _heading(reproduction: Reproduction, scale: str, command: str) -> dict[str, Any]:
+    """What a result says of itself before its numbers."""
+    return {
+        "reproduction": reproduction.name,
+        "title": reproduction.title,
+        "where": reproduction.where,
+        "scale": scale,
+        "scale_means": SCALES[scale],
+        "command": command,
+        "procedure": reproduction.procedure,
+        "reported": reproduction.reported if scale in reproduction.comparable else {},
+        "departs": reproduction.departs,
+    }
 
 
 def result_file(name: str, scale: str, results: Path) -> Path:
