@@ -111,7 +111,8 @@ def reproduce(
     """
     setting, command = _asked_for(reproduction, scale, seeds, models, pretrained)
     work = Work(runs / "reproductions", watch, say)
-    started = perf_counter()
+    # Asked at the start: files may change while it runs, and with them the commit.
+    started, machine = perf_counter(), environment()
     result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     file = result_file(reproduction.name, scale, results)
     make_writable(file.parent)
@@ -123,7 +124,7 @@ def reproduce(
         "seconds": perf_counter() - started,
         "network_seconds": work.network_seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": environment(),
+        "environment": machine,
     }
     if is_first_process():
         write_whole(file, plain_json(answer) + "\n")
