@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuronal.data.augment import Augment, contrasted, cropped, cut_out, flipped
+from neuronal.data.augment import Augment, boxes, contrasted, cropped, cut_out, flipped, stretched
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
 seeds = st.integers(0, 2**32)
@@ -84,12 +84,84 @@ def test_contrast_of_given_factors(shape, seed, factors):
         np.testing.assert_allclose(result, image * factors[place], rtol=1e-9, atol=1e-12)
 
 
-EVERYTHING = Augment(crop=2, flip=True, cutout=3, cutout_fill="mean", contrast=(0.2, 1.0))
+def interpolated(channel, y, x):
+    """Between the four pixels around a place, whose middles are at whole numbers; beyond the edge the edge goes on."""
+    places = [np.clip(place, 0, length - 1) for place, length in zip((y, x), channel.shape, strict=True)]
+    (top, left), (down, right) = ([int(f(p)) for p in places] for f in (np.floor, np.ceil))
+    v, u = places[0] - top, places[1] - left
+    above = (1 - u) * channel[top, left] + u * channel[top, right]
+    below = (1 - u) * channel[down, left] + u * channel[down, right]
+    return (1 - v) * above + v * below
 
 
-def test_apply_is_crop_flip_cutout_contrast_in_this_order():
+@settings(max_examples=25, deadline=None)
+@given(shapes, seeds)
+def test_stretched_boxes(shape, seed):
+    x = batch(shape)
+    _, channels, height, width = shape
+    given_boxes = boxes(x, 0.2, 1.0, draws(seed))
+    got = stretched(x, given_boxes)
+    for image, result, (top, left, h, w) in zip(x.numpy(), got.numpy(), given_boxes.tolist(), strict=True):
+        for c in range(channels):
+            for i in range(height):
+                for j in range(width):
+                    y, at = top + (i + 0.5) * h / height - 0.5, left + (j + 0.5) * w / width - 0.5
+                    assert result[c, i, j] == pytest.approx(interpolated(image[c], y, at), abs=1e-9)
+
+
+def test_the_box_of_the_whole_image_changes_nothing():
+    x = batch((3, 2, 7, 7))
+    whole_images = torch.tensor([[0.0, 0.0, 7.0, 7.0]], dtype=x.dtype).expand(3, 4)
+    torch.testing.assert_close(stretched(x, whole_images), x, rtol=0, atol=1e-12)
+    # Nothing but squares has the whole area, and their ratio is never drawn exactly.
+    torch.testing.assert_close(Augment(resized_crop=(1, 1)).apply(x, draws(0)), x, rtol=0, atol=1e-12)
+
+
+def test_a_ramp_stays_a_ramp_of_the_box():
+    """Each pixel is its own place in the image, so what comes out says where it was taken from."""
+    rows, columns = torch.meshgrid(torch.arange(12.0), torch.arange(12.0), indexing="ij")
+    x = torch.stack([rows, columns]).expand(50, 2, 12, 12).double()
+    given_boxes = boxes(x, 0.08, 0.5, draws(3))
+    got = stretched(x, given_boxes)
+    steps = (torch.arange(12).double() + 0.5) / 12
+    for axis in (0, 1):
+        places = given_boxes[:, axis, None] + given_boxes[:, axis + 2, None] * steps - 0.5
+        places = places.clamp(0, 11)[:, :, None].expand(50, 12, 12)
+        expected = places if axis == 0 else places.mT
+        torch.testing.assert_close(got[:, axis], expected, rtol=0, atol=1e-9)
+
+
+def test_areas_and_shapes_of_boxes_are_evenly_distributed():
+    """Up to half of the area every box fits, so no try is thrown away: means of 20,000 within five deviations."""
+    x = torch.empty(20_000, 1, 32, 32)
+    top, left, h, w = boxes(x, 0.08, 0.5, draws(0)).double().T
+    share, log_ratio = h * w / 32**2, (w / h).log() / np.log(4 / 3)
+    assert 0.0799 < share.min() < share.max() < 0.5001
+    assert share.mean() == pytest.approx(0.29, abs=5 * 0.42 / np.sqrt(12 * 20_000))
+    assert -1.0001 < log_ratio.min() < log_ratio.max() < 1.0001
+    assert log_ratio.mean() == pytest.approx(0, abs=5 * 2 / np.sqrt(12 * 20_000))
+    for start, size in ((top, h), (left, w)):
+        assert start.min() >= 0
+        assert (start + size).max() < 32.001
+        assert (start / (32 - size)).mean() == pytest.approx(0.5, abs=5 / np.sqrt(12 * 20_000))
+    # With large areas some first tries do not fit, and what counts instead is inside as well.
+    top, left, h, w = boxes(x, 0.9, 1.0, draws(0)).double().T
+    assert (top + h).max() < 32.001
+    assert (left + w).max() < 32.001
+    # A try fits if the ratio is nearer to 1 than the area's logarithm says: 18% do, and 13.8% of the images have no luck.
+    fits = 1 + (0.9 * np.log(0.9) / 0.1)
+    none = (1 - fits / np.log(4 / 3)) ** 10
+    found = ((h == 32) & (w == 32)).double().mean()
+    assert found == pytest.approx(none, abs=5 * np.sqrt(none / 20_000))
+
+
+EVERYTHING = Augment(resized_crop=(0.3, 1.0), crop=2, flip=True, cutout=3, cutout_fill="mean", contrast=(0.2, 1.0))
+
+
+def test_apply_is_resized_crop_crop_flip_cutout_contrast_in_this_order():
     x, one, other = batch((5, 3, 8, 8)), draws(4), draws(4)
-    expected = contrasted(cut_out(flipped(cropped(x, 2, one), one), 3, one, fill="mean"), (0.2, 1.0), one)
+    expected = flipped(cropped(stretched(x, boxes(x, 0.3, 1.0, one)), 2, one), one)
+    expected = contrasted(cut_out(expected, 3, one, fill="mean"), (0.2, 1.0), one)
     assert EVERYTHING.apply(x, other).equal(expected)
     assert one.get_state().equal(other.get_state())
 
@@ -133,6 +205,8 @@ def test_a_description_survives_json():
         ({"contrast": (1.0,)}, "contrast needs a smallest and a largest factor"),
         ({"contrast": (1.0, 0.5, -0.1)}, "or more than two factors"),
         ({"cutout_fill": "means"}, "Unknown fill of cutout 'means'. Did you mean 'mean'"),
+        ({"resized_crop": (0.0, 1.0)}, "resized_crop needs a smallest and a largest share"),
+        ({"resized_crop": (0.5,)}, "resized_crop needs a smallest and a largest share"),
         ({"rotate": 3}, "Unknown change of images 'rotate'"),
     ],
 )

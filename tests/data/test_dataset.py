@@ -54,3 +54,16 @@ def test_the_checksum_is_that_of_the_contents():
     other[3, 2] += 1
     different = [made(other), made(x.double()), made(x.reshape(4, 3, 1)), made(y=1 - y), made(classes=("a", "c"))]
     assert len({plain, *(one.checksum() for one in different)}) == 6
+
+
+def test_inputs_that_do_not_fit_a_device_go_there_row_by_row(monkeypatch):
+    split = Split(torch.arange(24, dtype=torch.uint8).view(6, 4), torch.arange(6))
+    whole = split.to(torch.device("cpu"))
+    monkeypatch.setattr("neuronal.data.dataset._fits", lambda size, device: False)
+    apart = split.to(torch.device("meta"))
+    assert apart.stored is split.stored
+    assert apart.rows(slice(2)).stored.device.type == apart.answers.device.type == "meta"
+    apart = split.to(torch.device("cpu"))
+    for index in (torch.tensor([4, 1]), slice(1, 3), torch.tensor([True, False] * 3)):
+        assert apart.rows(index).x.equal(whole.rows(index).x)
+        assert apart.rows(index).y.equal(whole.rows(index).y)

@@ -26,6 +26,18 @@ def test_colour_images_with_every_name_of_a_column(root, name):
     assert len(data.classes) == {"cifar100": 100, "imagenet32": 1000}.get(name, 10)
 
 
+def test_images_of_all_sizes_are_fitted(root):
+    wide, high = pixels(1, (3, 224, 300))[0], pixels(1, (3, 500, 250))[0]
+    for split in ("train", "validation"):
+        write_parquet(root / f"imagenet/{split}-00000-of-00001.parquet", [wide, high], [3, 999])
+    data = load("imagenet")
+    assert data.shape == (3, 224, 224)
+    assert len(data.classes) == 1000
+    assert np.array_equal(data.train.stored[0].numpy(), wide[:, :, 38:262])
+    # The other one is 224 x 448 after scaling, and what is left of it has its mean.
+    assert abs(data.test.stored[1].double().mean() - high[:, 125:375].mean()) < 1
+
+
 def test_imagenet32_is_tested_on_the_split_whose_labels_are_public(root):
     write_set(root, "imagenet32", shape=(3, 32, 32))
     public = pixels(3, (3, 32, 32), seed=9)

@@ -48,6 +48,7 @@ CHANGED |= {
     "scaling": "x",
     "fraction": 0.5,
     "wrong_labels": 0.1,
+    "resized_crop": (0.5, 1.0),
     "crop": 1,
     "flip": True,
     "cutout": 2,

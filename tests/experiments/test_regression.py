@@ -108,7 +108,7 @@ def test_the_value_with_the_lowest_rmse_is_chosen(records, tmp_path):
         ({"wrong_labels": 0.1}, "wrong_labels"),
         ({"monitor": "accuracy"}, "monitor accuracy"),
         ({"loss": "cross_entropy"}, "loss 'cross_entropy' does not go with answers that are numbers"),
-        ({"flip": True}, "crop, flip and cutout change images, and levy is a table"),
+        ({"flip": True}, "crops, flip and cutout change images, and levy is a table"),
         ({"model": "cnn"}, "cnn reads images, levy is a table. Use fcn or mlp1"),
         ({"data": "digits", "loss": "squared"}, "loss 'squared' does not go with answers that are classes"),
     ],

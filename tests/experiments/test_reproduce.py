@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from torch import nn
 
 from neuronal.cli.app import main
 from neuronal.experiments.procedures import PROCEDURES
@@ -18,6 +19,7 @@ from neuronal.report.reproduction import sentences, tables
 from neuronal.report.reproduction_figures import drawings
 from neuronal.report.reproduction_page import read_results, results_page
 from tests.conftest import ROOT
+from tests.vision import vision
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
@@ -95,6 +97,42 @@ def test_networks_are_kept_with_their_weights(tmp_path):
 def test_other_seeds_can_be_asked_for(tmp_path):
     file = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path, results=tmp_path, seeds=(3, 4))
     assert read_result(file)["result"]["rows"][0]["seeds"] == [3, 4]
+
+
+def test_models_by_name_at_the_zero_image(tmp_path, capsys, monkeypatch):
+    vision()
+    monkeypatch.chdir(tmp_path)
+    names = ["timm:resnet18", "torchvision:squeezenet1_1"]
+    words = [word for name in names for word in ("--model", name)]
+    assert main(["reproduce", "zero_bias/zero_image", "--scale", "smoke", *words]) == 0
+    capsys.readouterr()
+    answer = read_result(tmp_path / "results" / "zero_bias" / "zero_image.smoke.json")
+    assert answer["command"].endswith(" --scale smoke --model timm:resnet18 --model torchvision:squeezenet1_1")
+    rows = {row["name"]: row for row in answer["result"]["rows"]}
+    for name in names:
+        assert rows[name]["classes"] == 1000
+    # The last layer's bias is all that is left of an untrained one at zero, and it is nearly uniform.
+    assert rows["timm:resnet18"]["entropy"] > 0.99
+    assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "smoke", "--model", "timm:resnet18"]) == 2
+    assert "takes no model, got timm:resnet18" in capsys.readouterr().err
+    assert main(["reproduce", "zero_bias/zero_image", "--scale", "smoke", "--pretrained"]) == 2
+    assert "--pretrained is about models named with --model" in capsys.readouterr().err
+
+
+def test_published_weights_are_asked_for_in_each_librarys_words(tmp_path, monkeypatch):
+    asked = {}
+
+    def made(source, **arguments):
+        asked[source] = arguments
+        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 224 * 224, 2))
+
+    monkeypatch.setattr("neuronal.experiments.procedures.zero_image.from_source", made)
+    one, names = REPRODUCTIONS["zero_bias/zero_image"], ["timm:a", "torchvision:b", "c.safetensors"]
+    reproduce(one, "smoke", runs=tmp_path, results=tmp_path, models=names, pretrained=True)
+    assert asked == {"timm:a": {"pretrained": True}, "torchvision:b": {"weights": "DEFAULT"}, "c.safetensors": {}}
+    asked.clear()
+    reproduce(one, "smoke", runs=tmp_path, results=tmp_path, models=names)
+    assert asked == {name: {} for name in names}
 
 
 def answer_with(zero, standard, reported=None):

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed, write_whole
+from neuronal.experiments.storage import (
+    Damaged,
+    make_writable,
+    plain_json,
+    read_sealed,
+    set_aside,
+    write_sealed,
+    write_whole,
+)
 
 VALUES = {"a": [1, 2.5, "text é"], "b": {"c": None, "accuracy": 0.123456789}}
 
@@ -94,3 +102,12 @@ def test_make_writable_makes_folders_and_leaves_nothing_in_them(tmp_path):
 def test_the_file_can_be_read_by_people(tmp_path):
     write_sealed(tmp_path / "a", VALUES)
     assert json.loads((tmp_path / "a").read_text())["values"] == VALUES
+
+
+def test_json_for_people_is_the_same_json():
+    values = {"a": [1.5, [2, 3]], "b": [{"c": "x\ny [\n1]"}, {}], "empty": {}, "none": None, "tuple": (1, 2)}
+    text = plain_json(values)
+    assert json.loads(text) == {**values, "tuple": [1, 2]}
+    assert ' "a": [1.5, [2, 3]],' in text.splitlines()
+    with pytest.raises(ValueError, match="JSON compliant"):
+        plain_json({"a": [float("nan")]})

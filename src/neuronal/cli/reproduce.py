@@ -20,6 +20,12 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(help="Such as zero_bias/table1_mnist_fcn; see --list.")] = None,
     scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes) or paper (its full setting).")] = "small",
     seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-9.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Such as timm:vit_base_patch16_224, for zero_image; once for each.")
+    ] = None,
+    pretrained: Annotated[
+        bool, typer.Option("--pretrained", help="With the weights timm or torchvision download.")
+    ] = False,
     show_list: Annotated[bool, typer.Option("--list", help="Print the names of all, one per line.")] = False,
     results: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("results"),
     out: Out = Path("runs"),
@@ -52,6 +58,8 @@ def reproduce(
                     runs=out,
                     results=results,
                     seeds=numbers,
+                    models=model or (),
+                    pretrained=pretrained,
                     watch=bars,
                     say=lambda line: errors.print(escape(line), highlight=False),
                 )

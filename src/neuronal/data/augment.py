@@ -18,13 +18,21 @@ from torch.nn import functional as F
 from neuronal.names import UnknownName, unknown
 
 FILLS = ("zero", "mean")
+ASPECT = 4 / 3
+"""Largest width over height, and height over width, of a piece that is cut out to be stretched."""
+TRIES = 10
+"""Pieces drawn for an image until one fits into it."""
 
 
 @dataclass(frozen=True)
 class Augment:
-    """Which changes are made, in this order: crop, flip, cutout, contrast. (Mixup needs labels too: it is the plan's.)
+    """Which changes are made, in this order: resized crop, crop, flip, cutout, contrast.
+
+    (Mixup needs labels too: it is the plan's.)
 
     Args:
+        resized_crop: Smallest and largest share of the image's area that is cut out at random and stretched over the
+            whole image, such as (0.08, 1); empty for none.
         crop: Zeros put around the image before a piece of the old size is cut out at random; 0 for none.
         flip: Mirror left and right with probability 1/2.
         cutout: Side of the square that is blanked, its centre anywhere in the image; 0 for none.
@@ -33,6 +41,7 @@ class Augment:
             or more factors each is equally likely, and none between; empty for none.
     """
 
+    resized_crop: tuple[float, ...] = ()
     crop: int = 0
     flip: bool = False
     cutout: int = 0
@@ -40,7 +49,11 @@ class Augment:
     contrast: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "contrast", tuple(map(float, self.contrast)))
+        for name in ("contrast", "resized_crop"):
+            object.__setattr__(self, name, tuple(map(float, getattr(self, name))))
+        shares = self.resized_crop
+        if shares and not (len(shares) == 2 and 0 < shares[0] <= shares[1] <= 1):
+            raise ValueError(f"resized_crop needs a smallest and a largest share of the area in (0, 1], got {shares}.")
         if self.cutout_fill not in FILLS:
             raise UnknownName(unknown("fill of cutout", self.cutout_fill, FILLS))
         for name in ("crop", "cutout"):
@@ -52,10 +65,17 @@ class Augment:
                 f"contrast needs a smallest and a largest factor from 0, or more than two factors, got {self.contrast}."
             )
 
+    @property
+    def needs_images(self) -> bool:
+        """Whether rows of a table cannot be changed so."""
+        return bool(self.resized_crop or self.crop or self.flip or self.cutout)
+
     def apply(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """A new batch of the shape of ``x``: (images, channels, height, width), or any shape for contrast alone."""
-        if (self.crop or self.flip or self.cutout) and x.dim() != 4:
-            raise ValueError(f"crop, flip and cutout need a batch of images, got shape {tuple(x.shape)}.")
+        if self.needs_images and x.dim() != 4:
+            raise ValueError(f"crops, flip and cutout need a batch of images, got shape {tuple(x.shape)}.")
+        if self.resized_crop:
+            x = stretched(x, boxes(x, self.resized_crop[0], self.resized_crop[1], generator))
         if self.crop:
             x = cropped(x, self.crop, generator)
         if self.flip:
@@ -67,7 +87,7 @@ class Augment:
         return x
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "contrast": list(self.contrast)}
+        return {**asdict(self), "resized_crop": list(self.resized_crop), "contrast": list(self.contrast)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
@@ -76,6 +96,45 @@ class Augment:
             if name not in names:
                 raise UnknownName(unknown("change of images", name, names))
         return cls(**values)
+
+
+def boxes(x: Tensor, smallest: float, largest: float, generator: torch.Generator) -> Tensor:
+    """A random box in each image: top, left, height and width in pixels, (images, 4).
+
+    Its share of the area is evenly distributed, and so is the logarithm of width over height, from 3/4 to 4/3. Of
+    ``TRIES`` boxes the first that fits into the image counts; if none does, the whole image.
+
+    Reference:
+        Szegedy and others, Going Deeper with Convolutions, arXiv:1409.4842, Section 6; the tries are torchvision's.
+
+    Departs:
+        Boxes end anywhere, not on whole pixels.
+    """
+    count, (height, width) = len(x), x.shape[-2:]
+    drawn = torch.rand(2 * TRIES + 2, count, generator=generator, device=generator.device)
+    area = height * width * (smallest + (largest - smallest) * drawn[:TRIES])
+    ratio = ASPECT ** (2 * drawn[TRIES : 2 * TRIES] - 1)
+    size = torch.stack([(area / ratio).sqrt(), (area * ratio).sqrt()])
+    whole = drawn.new_tensor([height, width]).view(2, 1, 1)
+    # One more try that always fits: where nothing else does, the first largest is this one.
+    size, fits = torch.cat([size, whole.expand(2, 1, count)], 1), torch.ones(TRIES + 1, count, device=drawn.device)
+    fits[:TRIES] = (size[:, :TRIES] <= whole).all(0)
+    chosen = size[:, fits.argmax(0), torch.arange(count, device=drawn.device)]
+    return torch.cat([drawn[-2:] * (whole[:, 0] - chosen), chosen]).T.to(x.device, x.dtype)
+
+
+def stretched(x: Tensor, boxes: Tensor) -> Tensor:
+    """Each image's box (top, left, height, width) stretched over the whole image, interpolated linearly.
+
+    A box is never larger than the image, so nothing needs to be smoothed before.
+    """
+    height, width = x.shape[-2:]
+    (y, h), (u, w) = ((boxes[:, i] / n, boxes[:, i + 2] / n) for i, n in ((0, height), (1, width)))
+    zero = torch.zeros_like(h)
+    # Rows of affine_grid take places from -1 to 1 to the like: a factor, and the middle of the box.
+    theta = torch.stack([torch.stack([w, zero, 2 * u + w - 1], 1), torch.stack([zero, h, 2 * y + h - 1], 1)], 1)
+    grid = F.affine_grid(theta, list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def cropped(x: Tensor, padding: int, generator: torch.Generator) -> Tensor:

@@ -29,12 +29,14 @@ class Split:
         answers: Class numbers, or floats when the task is regression.
         scaling: Applied by ``x``, after bytes have become floats.
         answer_scaling: Applied by ``y``, for regression.
+        target: The device that rows are brought to when they are taken; where the inputs are if left out.
     """
 
     stored: Tensor
     answers: Tensor
     scaling: Scaling | None = None
     answer_scaling: Scaling | None = None
+    target: torch.device | None = None
 
     def __post_init__(self) -> None:
         if len(self.stored) != len(self.answers):
@@ -62,10 +64,16 @@ class Split:
         return len(self.answers)
 
     def to(self, device: torch.device) -> Split:
-        return replace(self, stored=self.stored.to(device), answers=self.answers.to(device))
+        """The same on ``device``; inputs that would fill it stay where they are, and only rows that are taken go there."""
+        if not _fits(self.stored.nbytes, device):
+            return replace(self, answers=self.answers.to(device), target=device)
+        return replace(self, stored=self.stored.to(device), answers=self.answers.to(device), target=None)
 
     def rows(self, index: Tensor | slice) -> Split:
-        return replace(self, stored=self.stored[index], answers=self.answers[index])
+        if self.target is None:
+            return replace(self, stored=self.stored[index], answers=self.answers[index])
+        here = index.to(self.stored.device) if isinstance(index, Tensor) else index
+        return replace(self, stored=self.stored[here].to(self.target), answers=self.answers[index], target=None)
 
     def groups(self) -> list[Tensor]:
         """Row numbers of each class, on the CPU; one group with all rows when the answers are not classes."""
@@ -140,6 +148,11 @@ class Dataset:
         answers = standardising(self.train.answers[:, None]) if numbers else None
         train, test = (replace(part, scaling=scaling, answer_scaling=answers) for part in (self.train, self.test))
         return replace(self, train=train, test=test)
+
+
+def _fits(size: int, device: torch.device) -> bool:
+    """Whether so many bytes leave a GPU half of its free memory; any other device has what there is."""
+    return device.type != "cuda" or size <= torch.cuda.mem_get_info(device)[0] / 2
 
 
 def shuffled_batches(count: int, batch_size: int, random: torch.Generator) -> Iterator[Tensor]:

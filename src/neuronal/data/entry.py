@@ -33,6 +33,7 @@ class Entry:
         test_splits: What the test split may be called in parquet files, best first.
         hub: Where ``neuronal data fetch`` gets it.
         sha256: Checksum of the decoded arrays of the copy this library is tested with.
+        fitted: Its images have all sizes: the shorter side is scaled to that of ``shape``, and the middle cut out.
     """
 
     shape: tuple[int, ...]
@@ -46,6 +47,7 @@ class Entry:
     test_splits: tuple[str, ...] = ("test",)
     hub: Hub | None = None
     sha256: str = ""
+    fitted: bool = False
 
     @property
     def task(self) -> Task:
@@ -129,6 +131,17 @@ DATASETS: dict[str, Entry] = {
         # The labels of ImageNet's own test split are not public.
         test_splits=("validation", "test"),
         hub=Hub("benjamin-paine/imagenet-1k-32x32", "data"),
+    ),
+    "imagenet": Entry(
+        (3, 224, 224),
+        1281167,
+        50000,
+        1000,
+        "Russakovsky and others, ImageNet Large Scale Visual Recognition Challenge, 2015. For research only.",
+        place="imagenet",
+        test_splits=("validation", "test"),
+        hub=Hub("ILSVRC/imagenet-1k", "data"),
+        fitted=True,
     ),
     "banana": _table("banana.csv", 2, 5300, 2, "The banana set of the KEEL repository. Licence: as stated there."),
     "boston": _table("uci/boston.csv", 13, 506, 0, f"Boston housing, {_UCI}"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from neuronal.data.arrays import Arrays
 from neuronal.data.entry import Entry
@@ -44,7 +45,13 @@ def found_by_name(name: str, entry: Entry, root: Path) -> Found:
                 f"dataset {name!r}: there is no {place / split}-*.parquet. Get it with: neuronal data fetch {name}, "
                 "or name another folder with NEURONAL_DATA."
             )
-    read = partial(read_parquet, train, test, shape=entry.shape, classes=entry.classes, num_classes=entry.num_classes)
+    known: dict[str, Any] = {
+        "shape": entry.shape,
+        "classes": entry.classes,
+        "num_classes": entry.num_classes,
+        "fitted": entry.fitted,
+    }
+    read = partial(read_parquet, train, test, **known)
     return Found(place, [*train, *test], read, True)
 
 

@@ -34,6 +34,7 @@ def read_parquet(
     shape: tuple[int, ...] | None = None,
     classes: Sequence[str] = (),
     num_classes: int = 0,
+    fitted: bool = False,
 ) -> Arrays:
     """Decodes every image.
 
@@ -43,9 +44,10 @@ def read_parquet(
         shape: (channels, height, width) that every image must have; that of the first image if left out.
         classes: Names of the classes; if left out, those the file carries, or else their numbers.
         num_classes: How many there are, where nothing names them; if left out, as many as there are labels.
+        fitted: Scale the shorter side of every image to that of ``shape`` and cut the middle out.
     """
     shape = shape or _first_shape(train[0])
-    (train_x, train_y), (test_x, test_y) = (_read_split(files, shape) for files in (train, test))
+    (train_x, train_y), (test_x, test_y) = (_read_split(files, shape, fitted) for files in (train, test))
     highest = int(max(train_y.max(), test_y.max()))
     names = tuple(classes) or _class_names(train[0]) or tuple(map(str, range(num_classes or highest + 1)))
     if highest >= len(names):
@@ -53,7 +55,7 @@ def read_parquet(
     return Arrays(train_x, train_y, test_x, test_y, names)
 
 
-def _read_split(files: Sequence[Path], shape: tuple[int, ...]) -> tuple[np.ndarray[Any, Any], ...]:
+def _read_split(files: Sequence[Path], shape: tuple[int, ...], fitted: bool) -> tuple[np.ndarray[Any, Any], ...]:
     tables = [_open(file) for file in files]
     count = sum(table.metadata.num_rows for table in tables)
     if not count:
@@ -64,7 +66,7 @@ def _read_split(files: Sequence[Path], shape: tuple[int, ...]) -> tuple[np.ndarr
         start = row
         for encoded, label in _rows(file, table):
             where = f"{file}, row {row - start}"
-            pixels = decode(encoded, where, shape[0])
+            pixels = decode(encoded, where, shape[0], shape[-1] if fitted else None)
             if pixels.shape != shape:
                 raise ValueError(f"{where}: needs an image of {_times(shape)}, got {_times(pixels.shape)}.")
             x[row], y[row] = pixels, label

@@ -33,6 +33,9 @@ class Recipe:
         norm: One of the model's norms; empty for the model's own default.
         model_options: Further options of the model, such as ``{"width": 32}``; plain values, kept as sorted pairs.
         data: A name in ``DATASETS``, or the path of a table or of a folder of images.
+        scaling: One of ``SCALINGS``.
+        fraction, wrong_labels: See :mod:`neuronal.data.training_set`.
+        resized_crop, crop, flip, cutout, contrast: As in :class:`neuronal.data.augment.Augment`.
         holdout: Fraction of the training data kept apart to follow accuracy while training.
         epochs: Passes over the training data.
         batch_size: Images per step.
@@ -59,6 +62,7 @@ class Recipe:
     scaling: str = "unit"
     fraction: float = 1.0
     wrong_labels: float = 0.0
+    resized_crop: tuple[float, ...] = ()
     crop: int = 0
     flip: bool = False
     cutout: int = 0

@@ -19,9 +19,9 @@ from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
-from neuronal.experiments.reproduction import SCALES, Reproduction
+from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.run import trained
-from neuronal.experiments.storage import Damaged, make_writable, write_whole
+from neuronal.experiments.storage import Damaged, make_writable, plain_json, write_whole
 from neuronal.experiments.sweep import Watch, sweep
 from neuronal.names import find
 from neuronal.train.engine import from_first, is_first_process
@@ -37,11 +37,14 @@ class Work:
     def __init__(self, folder: Path, watch: Watch | None = None, say: Callable[[str], None] | None = None) -> None:
         self.folder, self.watch = folder, watch
         self.say = say or (lambda line: None)
+        self.network_seconds = 0.0
+        """What all trainings that were asked for took, whenever and whoever trained them."""
 
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
         wanted = Listed("reproduction", tuple(recipes))
         found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed())
+        self.network_seconds += sum(record.seconds for record in found)
         # Another reproduction may have trained the cell under another name.
         return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
 
@@ -61,6 +64,7 @@ class Work:
                 if is_first_process():
                     save_model(model, path.with_suffix(".safetensors"))
                     write(record, cells)
+        self.network_seconds += found[0].seconds
         return replace(found[0], recipe=recipe), found[1]
 
     def _kept(self, path: Path) -> tuple[Record, nn.Module] | None:
@@ -82,6 +86,8 @@ def reproduce(
     runs: Path,
     results: Path,
     seeds: Sequence[int] | None = None,
+    models: Sequence[str] = (),
+    pretrained: bool = False,
     watch: Watch | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Path:
@@ -89,37 +95,74 @@ def reproduce(
 
     What was trained is kept under ``runs``, for this and all other reproductions, and not trained again.
 
+    Args:
+        reproduction: The table or figure.
+        scale: One of its scales.
+        runs: Where trained networks are kept.
+        results: Where the result goes, below a folder of the paper's name.
+        seeds: In the place of the recipes' own.
+        models: Others to look at than those the setting names, where the procedure looks at models by name.
+        pretrained: With the weights that timm or torchvision download.
+        watch: Told of the trainings.
+        say: Told what is going on, in a line now and then.
+
     Raises:
         ValueError: The scale, or the data, are not there; in one line.
     """
-    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
-    if seeds is not None:
-        setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
+    setting, command = _asked_for(reproduction, scale, seeds, models, pretrained)
     work = Work(runs / "reproductions", watch, say)
-    started = perf_counter()
+    # Asked at the start: files may change while it runs, and with them the commit.
+    started, machine = perf_counter(), environment()
     result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     file = result_file(reproduction.name, scale, results)
     make_writable(file.parent)
     answer = {
+        **_heading(reproduction, scale, command),
+        "recipes": [recipe.to_json() for recipe in setting.recipes],
+        "options": setting.options,
+        "result": result,
+        "seconds": perf_counter() - started,
+        "network_seconds": work.network_seconds,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "environment": machine,
+    }
+    if is_first_process():
+        write_whole(file, plain_json(answer) + "\n")
+    return file
+
+
+def _asked_for(
+    reproduction: Reproduction, scale: str, seeds: Sequence[int] | None, models: Sequence[str], pretrained: bool
+) -> tuple[Setting, str]:
+    """What to run, and the command that asks for it."""
+    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
+    command = f"neuronal reproduce {reproduction.name} --scale {scale}"
+    if seeds is not None:
+        setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
+        command += f" --seeds {','.join(map(str, seeds))}"
+    if pretrained and not models:
+        raise ValueError("--pretrained is about models named with --model, got none.")
+    if models:
+        if not getattr(find(PROCEDURES, reproduction.procedure, "procedure"), "TAKES_MODELS", False):
+            raise ValueError(f"{reproduction.name} trains its own networks and takes no model, got {models[0]}.")
+        setting = replace(setting, options={**setting.options, "models": tuple(models), "pretrained": pretrained})
+        command += "".join(f" --model {name}" for name in models) + (" --pretrained" if pretrained else "")
+    return setting, command
+
+
+def _heading(reproduction: Reproduction, scale: str, command: str) -> dict[str, Any]:
+    """What a result says of itself before its numbers."""
+    return {
         "reproduction": reproduction.name,
         "title": reproduction.title,
         "where": reproduction.where,
         "scale": scale,
         "scale_means": SCALES[scale],
-        "command": f"neuronal reproduce {reproduction.name} --scale {scale}",
+        "command": command,
         "procedure": reproduction.procedure,
-        "reported": reproduction.reported,
+        "reported": reproduction.reported if scale in reproduction.comparable else {},
         "departs": reproduction.departs,
-        "recipes": [recipe.to_json() for recipe in setting.recipes],
-        "options": setting.options,
-        "result": result,
-        "seconds": perf_counter() - started,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": environment(),
     }
-    if is_first_process():
-        write_whole(file, json.dumps(answer, indent=1, allow_nan=False) + "\n")
-    return file
 
 
 def result_file(name: str, scale: str, results: Path) -> Path:

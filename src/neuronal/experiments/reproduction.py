@@ -34,6 +34,7 @@ class Reproduction:
         procedure: How it is measured, a name in ``PROCEDURES``.
         scales: A setting for each scale there is; the names are in ``SCALES``.
         reported: The paper's numbers, by the names the procedure gives its own.
+        comparable: The scales whose results may stand beside them.
         departs: What we do differently, and why.
     """
 
@@ -43,6 +44,7 @@ class Reproduction:
     procedure: str
     scales: Mapping[str, Setting]
     reported: Mapping[str, Any] = field(default_factory=dict)
+    comparable: tuple[str, ...] = ("small", "paper")
     departs: str = ""
 
     def __post_init__(self) -> None:

@@ -71,9 +71,8 @@ def check(recipe: Recipe) -> None:
 
 def _check_task(recipe: Recipe, data: Dataset) -> None:
     """What a recipe asks for has to make sense for images or tables, classes or numbers, whichever the data are."""
-    changes = augment(recipe)
-    if len(data.shape) == 1 and (changes.crop or changes.flip or changes.cutout):
-        raise ValueError(f"crop, flip and cutout change images, and {data.name} is a table. Leave them out.")
+    if len(data.shape) == 1 and augment(recipe).needs_images:
+        raise ValueError(f"crops, flip and cutout change images, and {data.name} is a table. Leave them out.")
     loss_for(data.train.answers, recipe.loss)
     if data.task == "classification":
         if len(data.classes) < 2:
@@ -133,7 +132,8 @@ def training_data(recipe: Recipe, data: Dataset, seed: int) -> tuple[Split, Spli
 
 def augment(recipe: Recipe) -> Augment:
     """The random changes a recipe asks for; mixup is the plan's."""
-    return Augment(crop=recipe.crop, flip=recipe.flip, cutout=recipe.cutout, contrast=recipe.contrast)
+    names = ("resized_crop", "crop", "flip", "cutout", "contrast")
+    return Augment(**{name: getattr(recipe, name) for name in names})
 
 
 def trained(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ def write_whole(path: Path, text: str) -> None:
             # A full disk does not say of itself which file it has no room for.
             wrong.filename = str(path)
         raise
+
+
+def plain_json(values: Any, indent: str = "") -> str:
+    """JSON to be read by people too: a line per value, but lists of numbers on one; no NaN."""
+    inner = indent + " "
+    if isinstance(values, Mapping) and values:
+        rows = [f"{inner}{json.dumps(name)}: {plain_json(value, inner)}" for name, value in values.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    if isinstance(values, list | tuple) and any(isinstance(value, Mapping) for value in values):
+        return "[\n" + ",\n".join(inner + plain_json(value, inner) for value in values) + f"\n{indent}]"
+    return json.dumps(values, allow_nan=False)
 
 
 def write_sealed(path: Path, values: Any) -> None:

@@ -99,21 +99,23 @@ def _finished(cells: Sequence[Cell], folder: Path, watch: Watch) -> dict[Cell, R
 def finished(cell: Cell, folder: Path, watch: Watch, data: str = "") -> Record | None:
     """The record of ``cell``, if there is a sound one of ``data``, their checksum; any if left out.
 
-    A damaged, foreign or outdated file is renamed so that nothing is lost.
+    A damaged, foreign or outdated file is renamed so that nothing is lost; another process may be faster at that.
     """
     path = folder / "cells" / cell_name(cell.recipe, cell.seed)
-    if not path.exists():
-        return None
     try:
         record = read(path)
         same = replace(record.recipe, name=cell.recipe.name, seeds=cell.recipe.seeds) == cell.recipe
         if not same or record.seed != cell.seed:
             raise Damaged("it holds the record of another cell")
+    except FileNotFoundError:
+        return None
     except Damaged as damage:
-        watch.set_aside(set_aside(path), str(damage))
+        with suppress(FileNotFoundError):
+            watch.set_aside(set_aside(path), str(damage))
         return None
     if data and record.data and record.data != data:
-        watch.set_aside(set_aside(path, "outdated"), f"the data at {cell.recipe.data} have changed since")
+        with suppress(FileNotFoundError):
+            watch.set_aside(set_aside(path, "outdated"), f"the data at {cell.recipe.data} have changed since")
         return None
     return record
 

@@ -66,8 +66,11 @@ def _section(one: Reproduction, answer: Mapping[str, Any] | None, figures: dict[
         return [*parts, f"No result yet: `neuronal reproduce {one.name}` ({scales})."]
     environment = answer["environment"]
     machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
+    # Networks may be from another reproduction, or have been trained side by side: their time is told by itself.
+    networks = answer.get("network_seconds", 0)
+    trained = f" (training its networks, {networks:,.0f} s in all)" if networks else ""
     parts.append(
-        f"`{answer['command']}`: {answer['seconds']:,.0f} s on {machine}, torch {environment['torch']}, "
+        f"`{answer['command']}`: {answer['seconds']:,.0f} s{trained} on {machine}, torch {environment['torch']}, "
         f"commit {environment['commit']}, finished {answer['finished']}."
     )
     for drawn in tables(answer):

@@ -85,7 +85,11 @@ def _along(model: nn.Module, *, count: int = 61) -> dict[str, list[float]]:
     """Score of class 1 less that of class 0 along the first ray, from the origin."""
     r = torch.linspace(0, RADII[-1], count)
     scores = outputs(model, torch.stack([r * cos(pi / 5), r * sin(pi / 5)], 1))
-    return {"radius": r.tolist(), "score": (scores[:, 1] - scores[:, 0]).tolist()}
+    # Five digits: more than a picture shows.
+    return {
+        "radius": [round(value, 5) for value in r.tolist()],
+        "score": [float(f"{value:.5g}") for value in (scores[:, 1] - scores[:, 0]).tolist()],
+    }
 
 
 def _picture(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
@@ -95,8 +99,9 @@ def _picture(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, Any]:
     regions = regions_2d(model, *corners, domain="parallelogram")
     place = torch.stack(corners).double().numpy()
     return {
-        "regions": [(polygon @ place).round(4).tolist() for polygon in regions.polygons],
-        "points": x.tolist(),
+        # A thousandth of a unit is a tenth of a pixel.
+        "regions": [((polygon @ place).round(3) + 0.0).tolist() for polygon in regions.polygons],
+        "points": [[round(value, 5) for value in point] for point in x.tolist()],
         "labels": y.tolist(),
     }
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STEPS = 1000
 """Interpolants per pair, as in the paper."""
+RARE = 1e-4
+"""Pairs of equal patterns that are a smaller share of all are called rare, where the paper says that there are none."""
 SHOWN = 7
 """Images in a row of the picture, both ends included."""
 
@@ -150,7 +152,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
 def _none_or_few(found: Share) -> Verdict:
     if not found.count:
         return "reproduced"
-    return "reproduced in part" if found.count <= 1e-3 * found.total else "not reproduced"
+    return "reproduced in part" if found.count <= RARE * found.total else "not reproduced"
 
 
 def _without_biases(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:

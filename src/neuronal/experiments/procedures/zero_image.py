@@ -16,12 +16,19 @@ from neuronal.geometry.trace import outputs
 if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
 
+TAKES_MODELS = True
+WEIGHTS: Mapping[str, Mapping[str, Any]] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
+"""What asks each library for a model with its published weights."""
 UNIFORM = 1e-6
 """Entropies that are this close to the largest possible one, relatively, are those of a uniform belief."""
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
-    """Trained networks of ours, and, where ``options`` names any, models of timm or torchvision with their weights."""
+    """Trained networks of ours, and models of timm, of torchvision or from a file, where ``options`` names any.
+
+    ``options``: ``models``, named as for :func:`neuronal.convert.sources.from_source`; ``pretrained``, whether with the
+    weights their library downloads.
+    """
     rows = []
     for record in work.records(setting.recipes):
         if record.failure is None:
@@ -29,7 +36,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             rows.append(_row(record.recipe.name, record.recipe.family, record.seed, p))
     for source in setting.options.get("models", ()):
         work.say(source)
-        model = from_source(source, **setting.options.get("arguments", {}))
+        library = source.partition(":")[0] if setting.options.get("pretrained") else ""
+        model = from_source(source, **WEIGHTS.get(library, {}))
         logits = outputs(model, torch.zeros(1, *input_shape(model)))[0].double()
         rows.append(_row(source, "", 0, logits.softmax(0).tolist()))
     return {"rows": rows}
