@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +16,9 @@ from rich.table import Table
 
 from neuronal.cli.errors import fail, one_line_errors
 from neuronal.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from neuronal.bench.gpu.sections import Outcome
 
 app = typer.Typer(
     name="bench", help="Measure speed, always beside the plain torch layer in the same run.", rich_markup_mode=None
@@ -78,17 +82,73 @@ def bench_train(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json
     _show_bench(out / "train.json", found, train_table(rows, preparation), as_json)
 
 
+@app.command("gpu")
+def bench_gpu(
+    rounds: Rounds = 9,
+    only: Annotated[list[str] | None, typer.Option(help="A section; once for each. All if left out.")] = None,
+    out: BenchOut = Path("runs/bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Time everything on a GPU, section by section: blocks, networks, training, certificates, kernels, graphs."""
+    from neuronal.bench.gpu.ceilings import Setting, gpu
+    from neuronal.bench.gpu.sections import chosen, run
+    from neuronal.experiments.storage import make_writable
+    from neuronal.report.bench_gpu import gpu_tables
+
+    _check_rounds(rounds)
+    with one_line_errors():
+        names = chosen(only or [])
+        device = gpu()
+        if device is None:
+            fail("bench gpu needs a CUDA device, and there is none. The other benches run on a CPU.", 2)
+        make_writable(out)
+        kept = _Kept(out / "gpu.json")
+    outcomes = run(names, Setting(device, rounds), kept)
+    if as_json:
+        print(kept.answer)
+    else:
+        console = Console()
+        console.print(gpu_tables(outcomes))
+        console.print(f"numbers: {escape(str(kept.file))}", highlight=False, soft_wrap=True)
+    failed = [outcome.name for outcome in outcomes if outcome.error]
+    if failed:
+        fail(f"{len(failed)} of {len(outcomes)} sections ended early: {', '.join(failed)}.", 1)
+
+
+class _Kept:
+    """Writes down what there is, whenever a section has got further, and says on stderr which it is."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.answer = file, ""
+        self._sections: dict[str, Any] = {}
+
+    def __call__(self, outcome: Outcome) -> None:
+        from neuronal.experiments.environment import environment
+        from neuronal.experiments.storage import write_whole
+
+        if outcome.name not in self._sections:
+            print(f"neuronal: measuring {outcome.name}", file=sys.stderr, flush=True)
+        self._sections[outcome.name] = outcome.to_json()
+        self.answer = json.dumps({"environment": environment(), "sections": list(self._sections.values())}, indent=1)
+        with one_line_errors():
+            write_whole(self.file, self.answer + "\n")
+
+
 @contextmanager
 def _benching(rounds: int, out: Path) -> Iterator[None]:
     """Inside: a sign of life; before it, whether the results can be kept."""
     from neuronal.experiments.storage import make_writable
 
-    if rounds < 2:
-        fail(f"--rounds needs to be at least 2, got {rounds}.", 2)
+    _check_rounds(rounds)
     with one_line_errors():
         make_writable(out)
         with Console(stderr=True).status("timing (some minutes on two cores)"):
             yield
+
+
+def _check_rounds(rounds: int) -> None:
+    if rounds < 2:
+        fail(f"--rounds needs to be at least 2, got {rounds}.", 2)
 
 
 def _show_bench(file: Path, found: dict[str, Any], table: Table, as_json: bool) -> None:
