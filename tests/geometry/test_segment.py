@@ -124,6 +124,19 @@ def test_parts_give_what_the_whole_gives(memory):
         assert (whole.outputs - found.outputs).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("memory", [20_000, 400_000])
+def test_parts_as_a_gpu_takes_them_give_the_same(memory, monkeypatch):
+    model, shape = network("pools")
+    a, b = ends(shape, count=3)
+    program = lower(model, a)
+    alone = pieces(program, a, b)
+    size = segment.part_size
+    monkeypatch.setattr(segment, "part_size", lambda _, *rest: size(torch.device("cuda"), *rest))
+    for one, other in zip(alone, pieces(program, a, b, memory=memory), strict=True):
+        assert one.t.shape == other.t.shape
+        assert (one.t - other.t).abs().max() < 1e-12
+
+
 def test_threads_give_what_one_thread_gives(monkeypatch):
     model, shape = network("pools")
     a, b = ends(shape, count=3)

@@ -82,6 +82,17 @@ def bench_train(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json
     _show_bench(out / "train.json", found, train_table(rows, preparation), as_json)
 
 
+@app.command("kernel")
+def bench_kernel(rounds: Rounds = 9, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
+    """Time tangent kernels against a plain torch.func Jacobian contraction, on the CPU."""
+    from neuronal.bench import kernel
+    from neuronal.report.bench import kernel_table
+
+    with _benching(rounds, out):
+        rows = list(kernel.measure(rounds=rounds))
+    _show_bench(out / "kernel.json", {"table": [row.to_json() for row in rows]}, kernel_table(rows), as_json)
+
+
 @app.command("gpu")
 def bench_gpu(
     rounds: Rounds = 9,

@@ -14,10 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.geometry.lowering import as_batch, lower
+from neuronal.geometry.precision import all_digits
 from neuronal.geometry.program import Kink, Maximum, Program, Step, bent, evaluate
 
 # A part of this many bytes stays near the processor on its way through the network; larger ones are slower.
 PART = 2**22
+# A GPU wants to have much to do at once: there a part is as large as memory allows, with one waiting at every bend and
+# this many more being worked on; but small enough for the number of its entries, which torch counts in 31 bits.
+WORKED_ON, LARGEST_PART = 8, 2**31
 # Python itself runs on one thread at a time, and more of them would wait for it.
 WORKERS = 4
 PRECISIONS = (torch.float32, torch.float64)
@@ -130,8 +134,8 @@ def pieces(
     a, b = (x.detach().to(program.device, dtype) for x in (a, b))
     if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
         raise ValueError("Both ends need finite numbers, got NaN or infinity.")
-    walk = _Walk(program.to(dtype))
-    with torch.no_grad(), _workers(program.device) as (pool, count):
+    walk = _Walk(program.to(dtype), memory)
+    with torch.no_grad(), all_digits(program.device), _workers(program.device) as (pool, count):
         # Each worker has its share of the memory.
         parts = list(walk.parts(a, b, memory // count))
         if pool is None or len(parts) == 1:
@@ -224,13 +228,14 @@ class _Walk:
     wait, and what is left of the memory is less: at most one part waits at every bend.
     """
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, memory: int = 2**30):
         bends = [i for i, step in enumerate(program.steps) if isinstance(step.op, Kink | Maximum)]
         bounds = [0, *bends, len(program.steps)]
         sizes = {0: math.prod(program.shape)}
         self.stretches = [_Stretch(program.steps[i:j], sizes) for i, j in pairwise(bounds)]
         self.output = program.output
         self.item = torch.finfo(program.dtype).bits // 8
+        self.part = part_size(program.device, memory, len(self.stretches))
 
     def parts(self, a: Tensor, b: Tensor, memory: int) -> Iterator[_Points]:
         """Segments in groups whose ends fit."""
@@ -266,7 +271,12 @@ class _Walk:
 
     def _size(self, number: int, memory: int) -> int:
         """How many points go through a stretch together."""
-        return max(2, min(PART, memory // 4) // (self.item * self.stretches[number].width))
+        return max(2, min(self.part, memory // 4) // (self.item * self.stretches[number].width))
+
+
+def part_size(device: torch.device, memory: int, bends: int) -> int:
+    """Bytes that go through the network together."""
+    return PART if device.type == "cpu" else min(LARGEST_PART, memory // (bends + WORKED_ON))
 
 
 def _places(points: _Points, z: Tensor) -> _Places:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,6 +84,8 @@ class Setting:
 
     device: torch.device
     rounds: int
+    ready: dict[str, Any] = field(default_factory=dict)
+    """What was done ahead, by name."""
 
     @property
     def is_gpu(self) -> bool:

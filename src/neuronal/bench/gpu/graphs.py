@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from neuronal.bench.gpu.ahead import Job
 from neuronal.bench.gpu.ceilings import Setting
 from neuronal.bench.gpu.replay import NotCapturable, captured, one_line
 from neuronal.bench.gpu.row import Row
@@ -20,13 +21,23 @@ NEURONS = ("standard", "zero_bias", "geometric", "farkas", "implicit_bias")
 WIDTH, SIDE, BATCH = 8, 32, 16
 
 
+def ahead() -> list[Job]:
+    """A job per neuron: nothing is timed here, and a recording that fails cannot harm what is."""
+    return [Job(f"graph of {neuron}", made, (neuron, "cuda")) for neuron in NEURONS]
+
+
 def rows(setting: Setting) -> Iterator[Row]:
     """A line per neuron: graph breaks of forward and backward, 0 being the limit, and what can be recorded."""
     for neuron in NEURONS:
-        x = torch.randn(BATCH, 3, SIDE, SIDE, device=setting.device)
-        y = torch.randint(10, (BATCH,), device=setting.device)
-        model = create_model("resnet18", neuron, num_classes=10, in_chans=3, img_size=SIDE, width=WIDTH)
-        yield one(neuron, model.to(setting.device), x, y)
+        yield setting.ready.get(f"graph of {neuron}") or made(neuron, setting.device.type)
+
+
+def made(neuron: str, device: str) -> Row:
+    """The line of a neuron."""
+    x = torch.randn(BATCH, 3, SIDE, SIDE, device=device)
+    y = torch.randint(10, (BATCH,), device=device)
+    model = create_model("resnet18", neuron, num_classes=10, in_chans=3, img_size=SIDE, width=WIDTH)
+    return one(neuron, model.to(device), x, y)
 
 
 def one(neuron: str, model: nn.Module, x: Tensor, y: Tensor) -> Row:

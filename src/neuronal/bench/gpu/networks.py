@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from neuronal.bench.gpu.ahead import Job
 from neuronal.bench.gpu.ceilings import Ceilings, Setting
 from neuronal.bench.gpu.row import Row
 from neuronal.models.registry import create_model
@@ -117,6 +118,19 @@ def steps(compiled: Callable[..., Tensor], model: nn.Module, x: Tensor, y: Tenso
             optimiser.zero_grad()
 
     return some
+
+
+def ahead() -> list[Job]:
+    """Every network compiled, the large ones first."""
+    cases = sorted(CASES, key=lambda case: -case.side)
+    return [Job(f"{case}: {neuron}", compile_one, (case, neuron)) for case in cases for neuron in case.neurons]
+
+
+def compile_one(case: Case, neuron: str, device: str = "cuda") -> None:
+    """A step as it will be timed: the compiler keeps what it makes for it."""
+    model = network(case, neuron, torch.device(device))
+    compiled = torch.compile(model, mode=MODE if device == "cuda" else None)
+    steps(compiled, model, *batch(case, torch.device(device)), 1)()
 
 
 def measure_case(case: Case, setting: Setting, *, compiled: bool) -> Iterator[Timed]:

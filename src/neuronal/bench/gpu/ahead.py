@@ -1,0 +1,65 @@
+"""Work done side by side in processes of its own, before anything is timed.
+
+One network after the other, the compiler alone would take most of the time of a bench. It keeps what it makes on disk, so
+a network that was compiled in another process is ready in this one within seconds. What other sections can have done
+there comes along.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import active_children, get_context
+from os import cpu_count
+from typing import Any
+
+from neuronal.bench.gpu.replay import one_line
+
+SECONDS = 180.0
+"""What is not done by then is left; whoever needs it does it again."""
+THREADS = 4
+"""Of the compiler, per process; left to itself each would start as many as there are cores."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A function and what it is given; a process that is started for it has to find both by name."""
+
+    name: str
+    function: Callable[..., Any]
+    given: tuple[Any, ...] = ()
+
+
+def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float = SECONDS) -> Mapping[str, Any]:
+    """What the jobs returned, by name, the first ones started first; one that failed is missing, and stderr says why."""
+    found: dict[str, Any] = {}
+    if not jobs:
+        return found
+    before = set(active_children())
+    count = min(len(jobs), workers or cpu_count() or 1)
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    try:
+        running = {pool.submit(_alone, job): job for job in jobs}
+        for future in as_completed(running, timeout=seconds):
+            job = running[future]
+            try:
+                found[job.name] = future.result()
+            except Exception as error:  # whatever it is, the section that wants it meets it again
+                print(f"neuronal: not done ahead: {job.name} ({one_line(error)})", file=sys.stderr)
+    except TimeoutError:
+        late = ", ".join(job.name for job in jobs if job.name not in found)
+        print(f"neuronal: not done ahead in {seconds:g} s: {late}", file=sys.stderr)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(active_children()) - before:
+            child.terminate()
+    return found
+
+
+def _alone(job: Job) -> Any:
+    import torch._inductor.config
+
+    torch._inductor.config.compile_threads = THREADS
+    return job.function(*job.given)
