@@ -17,6 +17,8 @@ def tiny(monkeypatch):
         "LARGE": 2,
         "SIDE": 8,
         "CPU_SECONDS": 0.05,
+        "FIRST": 0.1,
+        "ENOUGH": 0.001,
         "SECONDS": 0.05,
         "PROOF_SECONDS": 5.0,
         "PROVED": 4,
@@ -47,9 +49,11 @@ def test_other_answers_are_told():
     assert row.measured == 2
 
 
-def test_how_far_to_go():
-    assert reach(Walked(10, 2.0, 0), 4.0) == 2 / 64
-    assert reach(Walked(10, 0.001, 0), 4.0) == 1
+@pytest.mark.parametrize(("per_way", "share"), [(100.0, 0.04), (1.0, 1.0), (3.2, 1.0), (1e6, 4e-6)])
+def test_how_far_to_go(per_way, share, monkeypatch):
+    """Time grows with the way: 4 seconds of it, at most all of it."""
+    monkeypatch.setattr(certify, "exact", lambda model, a, b, share, memory: Walked(1, per_way * share, 0))
+    assert reach(None, None, None, 1, 4.0) == pytest.approx(share)
 
 
 def test_the_network_is_evaluated_with_statistics():

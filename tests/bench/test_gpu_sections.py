@@ -12,7 +12,7 @@ from neuronal.bench.gpu.ceilings import Setting, device_seconds
 from neuronal.bench.gpu.row import Row
 from neuronal.bench.gpu.sections import Outcome, Section, chosen, run
 from neuronal.cli import app as cli
-from neuronal.report.bench_gpu import gpu_tables, number, verdict
+from neuronal.report.bench_gpu import number, section_table, verdict
 
 CPU = Setting(torch.device("cpu"), 2)
 
@@ -81,7 +81,8 @@ def test_notes_are_of_rows_that_exist():
 def test_the_tables_say_what_is_over_its_limit_and_why(made_up):
     outcomes = run([], CPU, lambda _: None)
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(gpu_tables(outcomes))
+    for outcome in outcomes:
+        console.print(section_table(outcome))
     text = console.export_text()
     assert ": all is well" in text
     assert "share %" in text
@@ -93,7 +94,7 @@ def test_the_tables_say_what_is_over_its_limit_and_why(made_up):
 
 def test_a_section_without_rows_is_one_line():
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(gpu_tables([Outcome("empty", "nothing", error="RuntimeError: out of memory")]))
+    console.print(section_table(Outcome("empty", "nothing", error="RuntimeError: out of memory")))
     assert "empty (0 s): nothing measured" in console.export_text()
 
 
@@ -116,6 +117,8 @@ def test_numbers_have_the_digits_that_matter(value, text):
 def test_the_command_keeps_what_there_is_and_ends_with_one(made_up, tmp_path, capsys):
     assert cli.main(["bench", "gpu", "--out", str(tmp_path), "--rounds", "2"]) == 1
     printed = capsys.readouterr()
+    assert "2 of 6 limits kept; failed: broken" in printed.out
+    assert printed.out.index("all is well") < printed.out.index("not so well")
     assert "1 of 3 sections ended early: broken." in printed.err
     assert "neuronal: measuring last" in printed.err
     kept = json.loads((tmp_path / "gpu.json").read_text())

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
+from neuronal.geometry.precision import all_digits
 from neuronal.kernel.empirical import Method, empirical_ntk
 from neuronal.models.registry import create_model
 from neuronal.train.timing import StepTime, side_by_side
@@ -72,7 +73,7 @@ def contracted(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def measure_case(case: Case, dtype: torch.dtype, device: torch.device, *, rounds: int) -> Iterator[Timed]:
-    """Every method of a case beside the plain one."""
+    """Every method of a case beside the plain one; float32 with all its digits, so that answers can be compared."""
     in_chans, side = case.shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -82,11 +83,13 @@ def measure_case(case: Case, dtype: torch.dtype, device: torch.device, *, rounds
     ways: dict[str, Callable[[], Tensor]] = {PLAIN: lambda: contracted(model, x)}
     for method in case.methods:
         ways[method] = lambda method=method: empirical_ntk(model, x, method=method, memory=case.memory)  # type: ignore[misc]
-    answers = {name: _with_peak(way, device) for name, way in ways.items()}
+    with all_digits(device):
+        answers = {name: _with_peak(way, device) for name, way in ways.items()}
     true = answers[PLAIN][0]
     apart = {name: ((answer - true).norm() / true.norm()).item() for name, (answer, _) in answers.items()}
     actions = {name: _forgetting(way) for name, way in ways.items()}
-    times = side_by_side(actions, PLAIN, rounds=rounds, warmup=0, cuda=device.type == "cuda")
+    with all_digits(device):
+        times = side_by_side(actions, PLAIN, rounds=rounds, warmup=0, cuda=device.type == "cuda")
     for name, time in times.items():
         kind = str(dtype).removeprefix("torch.")
         yield Timed(case, name, kind, time, apart[name], answers[name][1])

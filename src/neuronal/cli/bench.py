@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,7 +105,7 @@ def bench_gpu(
     from neuronal.bench.gpu.ceilings import Setting, gpu
     from neuronal.bench.gpu.sections import chosen, run
     from neuronal.experiments.storage import make_writable
-    from neuronal.report.bench_gpu import gpu_tables
+    from neuronal.report.bench_gpu import verdict
 
     _check_rounds(rounds)
     with one_line_errors():
@@ -113,29 +114,31 @@ def bench_gpu(
         if device is None:
             fail("bench gpu needs a CUDA device, and there is none. The other benches run on a CPU.", 2)
         make_writable(out)
-        kept = _Kept(out / "gpu.json")
+    kept = _Kept(out / "gpu.json", quiet=as_json)
     outcomes = run(names, Setting(device, rounds), kept)
     if as_json:
         print(kept.answer)
     else:
-        console = Console()
-        console.print(gpu_tables(outcomes))
-        console.print(f"numbers: {escape(str(kept.file))}", highlight=False, soft_wrap=True)
+        print(verdict(outcomes))
+        print(f"numbers: {kept.file}")
     failed = [outcome.name for outcome in outcomes if outcome.error]
     if failed:
         fail(f"{len(failed)} of {len(outcomes)} sections ended early: {', '.join(failed)}.", 1)
 
 
 class _Kept:
-    """Writes down what there is, whenever a section has got further, and says on stderr which it is."""
+    """Writes down what there is whenever a section has got further, and shows its table when it has ended."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, quiet: bool) -> None:
         self.file, self.answer = file, ""
-        self._sections: dict[str, Any] = {}
+        self._quiet, self._sections = quiet, dict[str, Any]()
+        # What is no terminal has no width of its own; the tables are wide.
+        self._console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 150)
 
     def __call__(self, outcome: Outcome) -> None:
         from neuronal.experiments.environment import environment
         from neuronal.experiments.storage import write_whole
+        from neuronal.report.bench_gpu import section_table
 
         if outcome.name not in self._sections:
             print(f"neuronal: measuring {outcome.name}", file=sys.stderr, flush=True)
@@ -143,6 +146,9 @@ class _Kept:
         self.answer = json.dumps({"environment": environment(), "sections": list(self._sections.values())}, indent=1)
         with one_line_errors():
             write_whole(self.file, self.answer + "\n")
+        if outcome.ended and not self._quiet:
+            self._console.print(section_table(outcome))
+            sys.stdout.flush()
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from neuronal.bench.gpu.row import Row
 from neuronal.bench.gpu.sections import Outcome
 
 
-def gpu_tables(outcomes: Sequence[Outcome]) -> Group:
-    """A table per section; below it, why limits are not kept, and the error it ended with."""
-    return Group(*(part for outcome in outcomes for part in _section(outcome)), Text(verdict(outcomes)))
+def section_table(outcome: Outcome) -> Group:
+    """The table of a section; below it, why limits are not kept, and the error it ended with."""
+    return Group(*_section(outcome))
 
 
 def verdict(outcomes: Sequence[Outcome]) -> str:

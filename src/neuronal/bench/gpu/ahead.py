@@ -8,11 +8,13 @@ there comes along.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
+from multiprocessing.process import BaseProcess
 from os import cpu_count
+from time import monotonic
 from typing import Any
 
 from neuronal.bench.gpu.replay import one_line
@@ -38,8 +40,8 @@ def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float =
     if not jobs:
         return found
     before = set(active_children())
-    count = min(len(jobs), workers or cpu_count() or 1)
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(min(len(jobs), workers or cpu_count() or 1), mp_context=get_context("spawn"))
+    patience = 0.0
     try:
         running = {pool.submit(_alone, job): job for job in jobs}
         for future in as_completed(running, timeout=seconds):
@@ -48,14 +50,23 @@ def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float =
                 found[job.name] = future.result()
             except Exception as error:  # whatever it is, the section that wants it meets it again
                 print(f"neuronal: not done ahead: {job.name} ({one_line(error)})", file=sys.stderr)
+        patience = 10.0
     except TimeoutError:
         late = ", ".join(job.name for job in jobs if job.name not in found)
         print(f"neuronal: not done ahead in {seconds:g} s: {late}", file=sys.stderr)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(active_children()) - before:
-            child.terminate()
+        _end(set(active_children()) - before, patience)
     return found
+
+
+def _end(children: Collection[BaseProcess], patience: float) -> None:
+    """Waits so many seconds for processes to end by themselves, and ends the others."""
+    until = monotonic() + patience
+    for child in children:
+        child.join(max(0.0, until - monotonic()))
+        if child.is_alive():
+            child.terminate()
 
 
 def _alone(job: Job) -> Any:

@@ -21,8 +21,8 @@ SMALL, LARGE, SIDE = 8, 64, 32
 MEMORY = 8 * 2**30
 """Bytes that values inside the network may take on the device."""
 CPU_MEMORY = 2**30
-PROBE = 1 / 64
-"""Of the way between two inputs: how long that takes says how far to go in the time there is."""
+FIRST, ENOUGH = 1 / 4096, 0.5
+"""Of the way between two inputs, the first probe; and the seconds that say how far to go in the time there is."""
 CPU_SECONDS, SECONDS, PROOF_SECONDS = 6.0, 20.0, 12.0
 PROVED = 400
 """Pieces of the segment that is certified."""
@@ -77,9 +77,13 @@ def certified(model: nn.Module, a: Tensor, b: Tensor, share: float, memory: int)
     return Walked(getattr(found.evidence, "bounds", 0), seconds, _peak(device) - before, found.verdict)
 
 
-def reach(probe: Walked, seconds: float) -> float:
-    """Share of the way that takes about so many seconds, if ``PROBE`` took what it did."""
-    return min(1.0, PROBE * seconds / probe.seconds)
+def reach(model: nn.Module, a: Tensor, b: Tensor, memory: int, seconds: float) -> float:
+    """Share of the way that takes about so many seconds, from probes that become longer."""
+    exact(model, a, b, FIRST, memory)
+    share = FIRST
+    while (probe := exact(model, a, b, share, memory)).seconds < ENOUGH and share < 1:
+        share = min(1.0, 8 * share)
+    return min(1.0, share * seconds / probe.seconds)
 
 
 def _fresh_peak(device: torch.device) -> int:
@@ -110,8 +114,8 @@ def rows(setting: Setting) -> Iterator[Row]:
 def _both(setting: Setting, a: Tensor, b: Tensor) -> Iterator[Row]:
     here = network(SMALL)
     there = deepcopy(here).to(setting.device)
-    exact(here, a, b, PROBE / 8, CPU_MEMORY), exact(there, a, b, PROBE / 8, MEMORY)
-    share = reach(exact(here, a, b, PROBE, CPU_MEMORY), CPU_SECONDS)
+    share = reach(here, a, b, CPU_MEMORY, CPU_SECONDS)
+    exact(there, a, b, FIRST, MEMORY)
     slow, fast = exact(here, a, b, share, CPU_MEMORY), exact(there, a, b, share, MEMORY)
     yield _beside(f"width {SMALL}, exact pieces", slow, fast, share)
     share *= min(1.0, PROVED / slow.work)
@@ -129,8 +133,7 @@ def _beside(name: str, slow: Walked, fast: Walked, share: float) -> Row:
 
 def _alone(setting: Setting, a: Tensor, b: Tensor) -> Iterator[Row]:
     model = network(LARGE).to(setting.device)
-    exact(model, a, b, PROBE / 64, MEMORY)
-    share = reach(exact(model, a, b, PROBE, MEMORY), SECONDS)
+    share = reach(model, a, b, MEMORY, SECONDS)
     walked = exact(model, a, b, share, MEMORY)
     yield _within(f"width {LARGE}, exact pieces", walked, share)
     share *= min(1.0, PROVED / walked.work)

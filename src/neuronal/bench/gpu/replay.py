@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
@@ -34,16 +35,30 @@ def captured(action: Callable[[], object], device: torch.device, *, warmup: int 
 
 def _record(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, action: Callable[[], object]) -> None:
     first: list[Exception] = []
+    before, pool = torch.cuda.current_stream(), torch.cuda.graph_pool_handle()
     try:
-        with torch.cuda.graph(graph, stream=stream):
+        with torch.cuda.graph(graph, pool=pool, stream=stream):
             try:
                 action()
             except Exception as refused:
                 first.append(refused)
                 raise
-    except RuntimeError as refused:
+    except Exception as refused:
+        _recover(before, pool)
         # Giving up on a recording raises an error of its own, which says nothing.
         raise NotCapturable(one_line(first[0] if first else refused)) from refused
+
+
+def _recover(stream: torch.cuda.Stream, pool: tuple[int, int]) -> None:
+    """Takes back what torch leaves behind when a recording fails: its stream, its memory, its random numbers."""
+    torch.cuda.set_stream(stream)
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
+    with suppress(RuntimeError):
+        torch.cuda.synchronize()
+        # Generators take themselves for recorded until a recording ends well.
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            torch.zeros(1, device="cuda")
 
 
 def one_line(error: BaseException) -> str:

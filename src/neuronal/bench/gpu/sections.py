@@ -65,10 +65,11 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     seconds: float = 0.0
     error: str = ""
+    ended: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        rows = [row.to_json() for row in self.rows]
-        return {"name": self.name, "about": self.about, "seconds": self.seconds, "error": self.error, "rows": rows}
+        facts = {"name": self.name, "about": self.about, "seconds": self.seconds, "ended": self.ended}
+        return {**facts, "error": self.error, "rows": [row.to_json() for row in self.rows]}
 
 
 def chosen(names: Sequence[str]) -> list[str]:
@@ -118,7 +119,7 @@ def run_one(
         outcome.error = one_line(error)
     with suppress(RuntimeError):  # of a device that has failed nothing can be given back
         _tidy(setting)
-    outcome.seconds = perf_counter() - started
+    outcome.seconds, outcome.ended = perf_counter() - started, True
     told(outcome)
 
 
