@@ -165,7 +165,10 @@ def _workers(device: torch.device) -> Iterator[tuple[Executor | None, int]]:
 
 @dataclass(frozen=True)
 class _Points:
-    """Points of several segments, one after the other, each at its ``t``; and the values alive there, by number."""
+    """Points of several segments, one after the other, each at its ``t``; and the values alive there, by number.
+
+    Values may have more rows than there are points; nobody looks at those.
+    """
 
     segment: Tensor
     t: Tensor
@@ -255,7 +258,7 @@ class _Walk:
             points = replace(points, values=stretch(points.values))
             number += 1
             size = self._size(number, memory)
-            places = _places(points, self.stretches[number].bent(points.values))
+            places = _places(points, self.stretches[number].bent(points.values)[: len(points.t)])
             if len(places) > size:
                 left = memory - self.item * sum(value.numel() for value in points.values.values())
                 start, spread = partial(self._go_on, number, points, left), map if pool is None else pool.map
@@ -264,7 +267,7 @@ class _Walk:
                 return
             if len(places) > len(points.t):
                 points = _moved(points, places)
-        yield replace(points, values={self.output: self.stretches[-1](points.values)[self.output]})
+        yield replace(points, values={self.output: self.stretches[-1](points.values)[self.output][: len(points.t)]})
 
     def _go_on(self, number: int, points: _Points, memory: int, part: _Places) -> list[_Points]:
         return list(self.run(number, _moved(points, part), memory))
@@ -277,6 +280,12 @@ class _Walk:
 def part_size(device: torch.device, memory: int, bends: int) -> int:
     """Bytes that go through the network together."""
     return PART if device.type == "cpu" else min(LARGEST_PART, memory // (bends + WORKED_ON))
+
+
+def rounded(count: int, device: torch.device) -> int:
+    """Rows to compute for so many points: on a GPU of few sizes, as cuDNN makes a plan for each that it has not seen."""
+    step = 1 << max(0, count.bit_length() - 4)
+    return count if device.type == "cpu" else -(-count // step) * step
 
 
 def _places(points: _Points, z: Tensor) -> _Places:
@@ -315,9 +324,11 @@ def _moved(points: _Points, places: _Places) -> _Points:
     """The values at other places, by interpolation: they are affine between neighbouring points."""
     new = torch.nonzero(places.weight).flatten()
     left, weight = places.left[new], places.weight[new]
+    further = rounded(len(places), places.t.device) - len(places)
+    every = torch.cat([places.left, places.left[-1:].expand(further)]) if further else places.left
 
     def move(value: Tensor) -> Tensor:
-        moved = value[places.left]
+        moved = value[every]
         moved[new] = torch.lerp(value[left], value[left + 1], weight.view(-1, *[1] * (value.dim() - 1)))
         return moved
 
