@@ -24,8 +24,8 @@ CPU_MEMORY = 2**30
 FIRST, ENOUGH = 1 / 4096, 0.5
 """Of the way between two inputs, the first probe; and the seconds that say how far to go in the time there is."""
 CPU_SECONDS, SECONDS, PROOF_SECONDS = 6.0, 20.0, 12.0
-PROVED = 400
-"""Pieces of the segment that is certified."""
+PROVED, BOUNDS = 8, 64
+"""Pieces of the segment that is certified, and parts that may be looked at before it is cut into them."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,24 @@ def certified(model: nn.Module, a: Tensor, b: Tensor, share: float, memory: int)
     """The certificate of the first ``share`` of the way; its work is in parts whose bounds were computed."""
     device = next(model.parameters()).device
     before, started = _fresh_peak(device), perf_counter()
-    budget = Budget(bounds=256, memory=memory, seconds=PROOF_SECONDS)
+    budget = Budget(bounds=BOUNDS, memory=memory, seconds=PROOF_SECONDS)
     found = certify_segment(model, a.to(device), torch.lerp(a, b, share).to(device), budget=budget)
     seconds = _seconds(device, started)
     return Walked(getattr(found.evidence, "bounds", 0), seconds, _peak(device) - before, found.verdict)
 
 
 def reach(model: nn.Module, a: Tensor, b: Tensor, memory: int, seconds: float) -> float:
-    """Share of the way that takes about so many seconds, from probes that become longer."""
+    """Share of the way that takes about so many seconds, from probes that become longer.
+
+    What any segment takes, however short, is not counted.
+    """
     exact(model, a, b, FIRST, memory)
-    share = FIRST
-    while (probe := exact(model, a, b, share, memory)).seconds < ENOUGH and share < 1:
+    share, any_way = FIRST, exact(model, a, b, FIRST, memory).seconds
+    own = 0.0
+    while own < max(ENOUGH, any_way) and share < 1:
         share = min(1.0, 8 * share)
-    return min(1.0, share * seconds / probe.seconds)
+        own = exact(model, a, b, share, memory).seconds - any_way
+    return min(1.0, share * seconds / max(own, 1e-9))
 
 
 def _fresh_peak(device: torch.device) -> int:
