@@ -35,7 +35,7 @@ def test_both_devices_walk_the_same_segment():
         "width 2, exact pieces",
         "width 2, certificate",
     ]
-    assert all(row.shown["pieces"] > 0 for row in rows)
+    assert all(row.shown["parts"] > 0 for row in rows)
     assert rows[0].data["cpu"]["work"] == rows[0].data["device"]["work"]
     assert rows[0].note == ""
     assert (rows[2].limit, rows[2].unit) == (8.0, "GiB")

@@ -13,6 +13,8 @@ from rich.text import Text
 from neuronal.bench.gpu.row import Row
 from neuronal.bench.gpu.sections import Outcome
 
+MET = {True: "yes", False: "no", None: ""}
+
 
 def section_table(outcome: Outcome) -> Group:
     """The table of a section; below it, why limits are not kept, and the error it ended with."""
@@ -46,14 +48,14 @@ def _table(outcome: Outcome) -> Table:
     drawn = Table(title=escape(title), box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     drawn.add_column("")
     columns = list(dict.fromkeys(column for row in outcome.rows for column in row.shown))
-    for head in ("measured", "limit"):
+    for head in ("measured", "limit", "met"):
         drawn.add_column(head, justify="right", no_wrap=True)
     drawn.add_column("")
     for head in columns:
         drawn.add_column(head, justify="right", overflow="fold")
     for row in outcome.rows:
         further = (number(row.shown[column]) if column in row.shown else "" for column in columns)
-        drawn.add_row(escape(row.name), _measured(row), _limit(row), row.unit, *further)
+        drawn.add_row(escape(row.name), _measured(row), _limit(row), MET[row.met], row.unit, *further)
     return drawn
 
 

@@ -7,6 +7,7 @@ there comes along.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -17,10 +18,14 @@ from os import cpu_count
 from time import monotonic
 from typing import Any
 
+import torch
+
 from neuronal.bench.gpu.replay import one_line
 
 SECONDS = 180.0
 """What is not done by then is left; whoever needs it does it again."""
+WORKERS = 12
+"""Processes at a time, on a device that has room for as many large networks."""
 THREADS = 4
 """Of the compiler, per process; left to itself each would start as many as there are cores."""
 
@@ -40,7 +45,7 @@ def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float =
     if not jobs:
         return found
     before = set(active_children())
-    pool = ProcessPoolExecutor(min(len(jobs), workers or cpu_count() or 1), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(min(len(jobs), workers or WORKERS, cpu_count() or 1), mp_context=get_context("spawn"))
     patience = 0.0
     try:
         running = {pool.submit(_alone, job): job for job in jobs}
@@ -70,7 +75,18 @@ def _end(children: Collection[BaseProcess], patience: float) -> None:
 
 
 def _alone(job: Job) -> Any:
-    import torch._inductor.config
+    from torch._inductor import config
 
-    torch._inductor.config.compile_threads = THREADS
-    return job.function(*job.given)
+    config.compile_threads = THREADS
+    try:
+        return job.function(*job.given)
+    finally:
+        tidy()
+
+
+def tidy() -> None:
+    """Gives back what was compiled and taken on the device, so that what comes next finds it as it was."""
+    torch.compiler.reset()
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()

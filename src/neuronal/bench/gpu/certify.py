@@ -152,4 +152,4 @@ def _within(name: str, walked: Walked, share: float) -> Row:
 
 
 def _work(walked: Walked, share: float) -> dict[str, float | str]:
-    return {"of the way": share, "pieces": walked.work, "per second": walked.speed, "verdict": walked.answer}
+    return {"of the way": share, "parts": walked.work, "per second": walked.speed, "verdict": walked.answer}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,10 +9,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from neuronal.bench.gpu import ceilings, certify, graphs, implicit, networks, ntk, train
-from neuronal.bench.gpu.ahead import Job, results
+from neuronal.bench.gpu.ahead import Job, results, tidy
 from neuronal.bench.gpu.ceilings import Setting
 from neuronal.bench.gpu.notes import NOTES
 from neuronal.bench.gpu.replay import one_line
@@ -118,7 +115,7 @@ def run_one(
     except Exception as error:  # whatever it is, the other sections go on
         outcome.error = one_line(error)
     with suppress(RuntimeError):  # of a device that has failed nothing can be given back
-        _tidy(setting)
+        tidy()
     outcome.seconds, outcome.ended = perf_counter() - started, True
     told(outcome)
 
@@ -133,11 +130,3 @@ def _ahead(jobs: Sequence[Job], setting: Setting) -> Iterator[Row]:
 def _annotated(section: str, row: Row) -> Row:
     known = NOTES.get(section, {}).get(row.name, "")
     return replace(row, note="; ".join(note for note in (row.note, known) if note))
-
-
-def _tidy(setting: Setting) -> None:
-    """Gives back what a section leaves behind, so that the next finds the device as the first did."""
-    torch.compiler.reset()
-    gc.collect()
-    if setting.is_gpu:
-        torch.cuda.empty_cache()
