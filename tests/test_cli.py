@@ -100,7 +100,7 @@ BAD = [
         ["compar"],
         "Unknown command 'compar'. Did you mean 'compare'? There are: audit, bench, certify, compare, ",
     ),
-    (["bench"], "Missing command. There are: layers, implicit, certify, train."),
+    (["bench"], "Missing command. There are: layers, implicit, certify, train, kernel, gpu."),
     (["compare", "--epochs", "many"], "Invalid value for '--epochs'"),
     (["compare", "--epochs", "0"], "epochs needs to be at least 1, and below 2^31, got 0."),
     (["compare", "--lr", "nan"], "lr needs to be a positive number, got nan."),

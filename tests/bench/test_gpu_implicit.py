@@ -1,13 +1,25 @@
-"""What is measured on a GPU only, as far as it can be told without one."""
+"""Implicit blocks on a GPU, as far as it can be told without one: a tiny block, and the cases."""
 
 import json
 from pathlib import Path
 
 import pytest
+import torch
 
-from neuronal.bench.gpu.implicit import CASES, special_functions
+from neuronal.bench.gpu import implicit
+from neuronal.bench.gpu.ceilings import Setting
+from neuronal.bench.gpu.implicit import CASES, BlockCase, special_functions
+from neuronal.bench.gpu.replay import NotCapturable
 
 RESULTS = Path(__file__).parents[2] / "results/bench/implicit_blocks_h200.json"
+CPU = Setting(torch.device("cpu"), 2)
+TINY = BlockCase("tiny", 2, 3, 10, 3)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setattr(implicit, "CASES", (TINY,))
+    monkeypatch.setattr(implicit, "REPEATS", 1)
 
 
 def test_the_cases_are_those_of_the_networks():
@@ -26,3 +38,25 @@ def test_the_record_has_every_case():
     record = json.loads(RESULTS.read_text())
     assert [block["case"]["name"] for block in record["blocks"]] == [case.name for case in CASES]
     assert all(block["converged"] == 1.0 for block in record["blocks"])
+
+
+def test_a_block_is_measured_both_ways(tiny):
+    (row,) = implicit.rows(CPU)
+    assert (row.name, row.limit) == ("tiny", 2.5)
+    assert row.measured == row.data["block"]["time"]["ratio"]
+    assert row.shown["eager"] == row.data["block"]["eager"]["ratio"]
+    assert row.shown["bytes %"] > 0
+    assert row.shown["special %"] > 0
+    assert row.data["block"]["converged"] == 1.0
+    json.dumps(row.to_json())
+
+
+def test_a_block_that_cannot_be_recorded_says_why(tiny, monkeypatch):
+    def refused(action, device):
+        raise NotCapturable("RuntimeError: it waits")
+
+    monkeypatch.setattr(implicit, "captured", refused)
+    (row,) = implicit.rows(CPU)
+    assert (row.measured, row.met) == (None, False)
+    assert row.note == "no CUDA graph of the block: RuntimeError: it waits"
+    assert row.shown["eager"] > 0

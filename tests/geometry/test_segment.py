@@ -124,6 +124,29 @@ def test_parts_give_what_the_whole_gives(memory):
         assert (whole.outputs - found.outputs).abs().max() < 1e-12
 
 
+def test_a_gpu_sees_few_sizes():
+    cuda = torch.device("cuda")
+    sizes = [segment.rounded(count, cuda) for count in range(1, 5000)]
+    assert all(count <= size <= 1.13 * count for count, size in enumerate(sizes, 1))
+    assert len(set(sizes)) < 100
+    assert segment.rounded(4999, torch.device("cpu")) == 4999
+
+
+@pytest.mark.parametrize("memory", [20_000, 400_000])
+def test_parts_as_a_gpu_takes_them_give_the_same(memory, monkeypatch):
+    model, shape = network("pools")
+    a, b = ends(shape, count=3)
+    program = lower(model, a)
+    alone = pieces(program, a, b)
+    size, rows, cuda = segment.part_size, segment.rounded, torch.device("cuda")
+    monkeypatch.setattr(segment, "part_size", lambda _, *rest: size(cuda, *rest))
+    monkeypatch.setattr(segment, "rounded", lambda count, _: rows(count, cuda))
+    for one, other in zip(alone, pieces(program, a, b, memory=memory), strict=True):
+        assert one.t.shape == other.t.shape
+        assert (one.t - other.t).abs().max() < 1e-12
+        assert (one.outputs - other.outputs).abs().max() < 1e-12
+
+
 def test_threads_give_what_one_thread_gives(monkeypatch):
     model, shape = network("pools")
     a, b = ends(shape, count=3)

@@ -3,16 +3,26 @@
 import copy
 import json
 import warnings
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
 
+from neuronal.bench.gpu.replay import NotCapturable, captured
 from neuronal.cli import app as cli
 from neuronal.convert import convert
+from neuronal.data.augment import Augment
+from neuronal.data.dataset import Split, shuffled_batches
+from neuronal.data.scaling import Scaling
+from neuronal.geometry.segment import segment_pieces
+from neuronal.kernel.empirical import empirical_ntk
 from neuronal.models.registry import create_model
 from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
+from neuronal.train import loop
+from neuronal.train.engine import Engine, accelerator_for
+from neuronal.train.optim import Plan
 from tests.nn.test_every_layer import EVERY, NEURONS, SHAPES, make
 from tests.ops.kernels import cases
 
@@ -73,11 +83,9 @@ def test_models_are_converted_where_they_are(family):
     assert new(torch.randn(2, 1, 8, 8, device="cuda")).isfinite().all()
 
 
-@pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "implicit_bias"])
-def test_a_step_does_not_wait_for_the_device(neuron):
-    layer = NEURONS[neuron]["Conv2d"](*SHAPES["Conv2d"][0]).cuda()
-    x = torch.randn(SHAPES["Conv2d"][1], device="cuda")
-    layer(x).sum().backward()
+@contextmanager
+def not_waiting():
+    """Inside: an error where the host waits for the device."""
     torch.cuda.synchronize()
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
@@ -85,9 +93,90 @@ def test_a_step_does_not_wait_for_the_device(neuron):
         warnings.simplefilter("ignore")
         torch.cuda.set_sync_debug_mode("error")
     try:
-        layer(x).sum().backward()
+        yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
+
+
+@pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "implicit_bias"])
+def test_a_step_does_not_wait_for_the_device(neuron):
+    layer = NEURONS[neuron]["Conv2d"](*SHAPES["Conv2d"][0]).cuda()
+    x = torch.randn(SHAPES["Conv2d"][1], device="cuda")
+    layer(x).sum().backward()
+    with not_waiting():
+        layer(x).sum().backward()
+
+
+@pytest.mark.parametrize("optim", ["sgd", "adam", "adamw"])
+def test_a_step_of_fit_does_not_wait_for_the_device(optim):
+    plan = Plan(1, 8, optim, 0.01, precision="bf16", channels_last=True)
+    model = create_model("cnn", num_classes=3, in_chans=3, img_size=8)
+    engine = Engine(accelerator_for(plan), model, plan, standard=False)
+    x = torch.randint(256, (32, 3, 8, 8), dtype=torch.uint8)
+    split = Split(x, torch.randint(3, (32,)), Scaling((0.5,) * 3, (0.2,) * 3)).to(engine.device)
+    order = shuffled_batches(32, 8, torch.Generator().manual_seed(0), engine.device)
+    rows = next(order)
+    for number in range(2):
+        with not_waiting() if number else nullcontext():
+            loop._gradients(engine, split, rows, Augment(crop=2, flip=True, cutout=3).apply, 0, number)
+            engine.step(0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_segments_have_the_same_pieces_as_on_the_cpu(dtype):
+    torch.manual_seed(0)
+    model = create_model("resnet9", num_classes=5, in_chans=3, img_size=8, width=4)
+    with torch.no_grad():
+        model(torch.rand(16, 3, 8, 8))
+    a, b = torch.rand(2, 3, 8, 8)
+    here = segment_pieces(model, a, b, dtype=dtype)
+    for memory in (2**20, 2**30):
+        there = segment_pieces(copy.deepcopy(model).cuda(), a, b, dtype=dtype, memory=memory)
+        # In float32 two switches that almost meet may change places or become one.
+        assert abs(there.count - here.count) <= (0 if dtype == torch.float64 else 0.02 * here.count)
+        t = torch.linspace(0, 1, 200, dtype=torch.float64)
+        close = 1e-3 if dtype == torch.float32 else 1e-9
+        torch.testing.assert_close(there.at(t.cuda()).cpu(), here.at(t), rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("method", ["jacobian", "structured"])
+@pytest.mark.parametrize("memory", [2**16, 2**30])
+def test_tangent_kernels_agree_with_the_cpu(method, memory):
+    model = create_model("fcn", num_classes=3, in_chans=1, img_size=4, widths=(7, 5)).double()
+    x = torch.randn(6, 1, 4, 4, dtype=torch.float64)
+    here = empirical_ntk(model, x, method=method)
+    there = empirical_ntk(model.cuda(), x.cuda(), method=method, memory=memory)
+    torch.testing.assert_close(there.cpu(), here, rtol=1e-10, atol=1e-10)
+
+
+def test_a_recorded_step_does_what_the_step_does():
+    x, w = torch.randn(5, device="cuda"), torch.zeros(5, device="cuda")
+    again = captured(lambda: w.add_(x), x.device, warmup=1)
+    w.zero_()
+    again()
+    again()
+    torch.testing.assert_close(w, 2 * x)
+
+
+def test_what_waits_for_the_device_cannot_be_recorded():
+    x = torch.ones(5, device="cuda")
+    with pytest.raises(NotCapturable, match="Error"):
+        captured(lambda: x.sum().item(), x.device)
+    # And nothing is spoilt by it.
+    assert torch.randn(3, device="cuda").isfinite().all()
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+    torch.cuda.empty_cache()
+    again = captured(lambda: x.add_(1), x.device)
+    again()
+    assert (x > 1).all()
+
+
+@pytest.mark.parametrize("section", ["ceilings", "graphs"])
+def test_bench_gpu(section, tmp_path, capsys):
+    assert cli.main(["bench", "gpu", "--only", section, "--out", str(tmp_path), "--json"]) == 0
+    kept = json.loads(capsys.readouterr().out)["sections"]
+    assert kept[-1]["name"] == section
+    assert kept[-1]["rows"]
 
 
 @pytest.mark.parametrize("neuron", NEURONS)

@@ -139,7 +139,7 @@ def test_channels_last_reaches_the_network():
 def test_compile_is_torchs(monkeypatch):
     """With a compiler that only counts: the real one takes long, and is torch's to test."""
     compiled = []
-    monkeypatch.setattr(torch, "compile", lambda model: compiled.append(model) or model)
+    monkeypatch.setattr(torch, "compile", lambda model, dynamic: compiled.append(model) or model)
     one, _ = trained(replace(PLAN, compile=True))
     assert len(compiled) == 1
     assert all(torch.equal(a, b) for a, b in zip(one, trained(PLAN)[0], strict=True))

@@ -155,6 +155,11 @@ def _fits(size: int, device: torch.device) -> bool:
     return device.type != "cuda" or size <= torch.cuda.mem_get_info(device)[0] / 2
 
 
-def shuffled_batches(count: int, batch_size: int, random: torch.Generator) -> Iterator[Tensor]:
-    """Row numbers 0 to ``count - 1`` in a new random order, ``batch_size`` at a time; the last batch may be short."""
-    yield from torch.randperm(count, generator=random).split(batch_size)
+def shuffled_batches(
+    count: int, batch_size: int, random: torch.Generator, device: torch.device | None = None
+) -> Iterator[Tensor]:
+    """Row numbers 0 to ``count - 1`` in a new random order, ``batch_size`` at a time; the last batch may be short.
+
+    All of them go to ``device`` at once: a copy for every batch would have a GPU waited for every time.
+    """
+    yield from torch.randperm(count, generator=random).to(device).split(batch_size)

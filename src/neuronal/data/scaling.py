@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -21,8 +22,16 @@ class Scaling:
 
     def apply(self, x: Tensor) -> Tensor:
         shape = (-1,) + (1,) * (x.dim() - 2)
-        mean, std = (x.new_tensor(numbers).view(shape) for numbers in (self.mean, self.std))
+        mean, std = (_constants(numbers, x.dtype, x.device).view(shape) for numbers in (self.mean, self.std))
         return (x - mean) / std
+
+
+@lru_cache(maxsize=64)
+def _constants(numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Kept where they are used: putting them there for every batch would have a GPU waited for."""
+    # Also for later calls outside of inference mode, which could do nothing with a tensor made inside.
+    with torch.inference_mode(False):
+        return torch.tensor(numbers, dtype=dtype, device=device)
 
 
 def unit(stored: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from neuronal.geometry.precision import all_digits
 from neuronal.geometry.program import Program, Step
 from neuronal.geometry.recorder import ROWS, NotPiecewiseLinear, Recorder
 from neuronal.geometry.rules.affine import AFFINE
@@ -37,7 +38,8 @@ def lower(model: nn.Module, x: Tensor) -> Program:
         raise ValueError(f"Inputs need a batch dimension in front and at least one row, got shape {tuple(x.shape)}.")
     rows = _rows(model, x)
     recorder = Recorder(model, rows, RULES)
-    with evaluating(model), places(model) as running:
+    # A network whose products are shortened is too far from the one its weights stand for.
+    with all_digits(rows.device), evaluating(model), places(model) as running:
         recorder.running = running
         with Exits(recorder.leaves), recorder:
             result = model(rows)

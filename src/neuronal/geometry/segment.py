@@ -14,10 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.geometry.lowering import as_batch, lower
+from neuronal.geometry.precision import all_digits
 from neuronal.geometry.program import Kink, Maximum, Program, Step, bent, evaluate
 
 # A part of this many bytes stays near the processor on its way through the network; larger ones are slower.
 PART = 2**22
+# A GPU wants to have much to do at once: there a part is as large as memory allows, with one waiting at every bend and
+# this many more being worked on; but small enough for the number of its entries, which torch counts in 31 bits.
+WORKED_ON, LARGEST_PART = 8, 2**31
 # Python itself runs on one thread at a time, and more of them would wait for it.
 WORKERS = 4
 PRECISIONS = (torch.float32, torch.float64)
@@ -130,8 +134,8 @@ def pieces(
     a, b = (x.detach().to(program.device, dtype) for x in (a, b))
     if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
         raise ValueError("Both ends need finite numbers, got NaN or infinity.")
-    walk = _Walk(program.to(dtype))
-    with torch.no_grad(), _workers(program.device) as (pool, count):
+    walk = _Walk(program.to(dtype), memory)
+    with torch.no_grad(), all_digits(program.device), _workers(program.device) as (pool, count):
         # Each worker has its share of the memory.
         parts = list(walk.parts(a, b, memory // count))
         if pool is None or len(parts) == 1:
@@ -161,7 +165,10 @@ def _workers(device: torch.device) -> Iterator[tuple[Executor | None, int]]:
 
 @dataclass(frozen=True)
 class _Points:
-    """Points of several segments, one after the other, each at its ``t``; and the values alive there, by number."""
+    """Points of several segments, one after the other, each at its ``t``; and the values alive there, by number.
+
+    Values may have more rows than there are points; nobody looks at those.
+    """
 
     segment: Tensor
     t: Tensor
@@ -224,13 +231,14 @@ class _Walk:
     wait, and what is left of the memory is less: at most one part waits at every bend.
     """
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, memory: int = 2**30):
         bends = [i for i, step in enumerate(program.steps) if isinstance(step.op, Kink | Maximum)]
         bounds = [0, *bends, len(program.steps)]
         sizes = {0: math.prod(program.shape)}
         self.stretches = [_Stretch(program.steps[i:j], sizes) for i, j in pairwise(bounds)]
         self.output = program.output
         self.item = torch.finfo(program.dtype).bits // 8
+        self.part = part_size(program.device, memory, len(self.stretches))
 
     def parts(self, a: Tensor, b: Tensor, memory: int) -> Iterator[_Points]:
         """Segments in groups whose ends fit."""
@@ -250,7 +258,7 @@ class _Walk:
             points = replace(points, values=stretch(points.values))
             number += 1
             size = self._size(number, memory)
-            places = _places(points, self.stretches[number].bent(points.values))
+            places = _places(points, self.stretches[number].bent(points.values)[: len(points.t)])
             if len(places) > size:
                 left = memory - self.item * sum(value.numel() for value in points.values.values())
                 start, spread = partial(self._go_on, number, points, left), map if pool is None else pool.map
@@ -259,14 +267,25 @@ class _Walk:
                 return
             if len(places) > len(points.t):
                 points = _moved(points, places)
-        yield replace(points, values={self.output: self.stretches[-1](points.values)[self.output]})
+        yield replace(points, values={self.output: self.stretches[-1](points.values)[self.output][: len(points.t)]})
 
     def _go_on(self, number: int, points: _Points, memory: int, part: _Places) -> list[_Points]:
         return list(self.run(number, _moved(points, part), memory))
 
     def _size(self, number: int, memory: int) -> int:
         """How many points go through a stretch together."""
-        return max(2, min(PART, memory // 4) // (self.item * self.stretches[number].width))
+        return max(2, min(self.part, memory // 4) // (self.item * self.stretches[number].width))
+
+
+def part_size(device: torch.device, memory: int, bends: int) -> int:
+    """Bytes that go through the network together."""
+    return PART if device.type == "cpu" else min(LARGEST_PART, memory // (bends + WORKED_ON))
+
+
+def rounded(count: int, device: torch.device) -> int:
+    """Rows to compute for so many points: on a GPU of few sizes, as cuDNN makes a plan for each that it has not seen."""
+    step = 1 << max(0, count.bit_length() - 4)
+    return count if device.type == "cpu" else -(-count // step) * step
 
 
 def _places(points: _Points, z: Tensor) -> _Places:
@@ -305,9 +324,11 @@ def _moved(points: _Points, places: _Places) -> _Points:
     """The values at other places, by interpolation: they are affine between neighbouring points."""
     new = torch.nonzero(places.weight).flatten()
     left, weight = places.left[new], places.weight[new]
+    further = rounded(len(places), places.t.device) - len(places)
+    every = torch.cat([places.left, places.left[-1:].expand(further)]) if further else places.left
 
     def move(value: Tensor) -> Tensor:
-        moved = value[places.left]
+        moved = value[every]
         moved[new] = torch.lerp(value[left], value[left + 1], weight.view(-1, *[1] * (value.dim() - 1)))
         return moved
 

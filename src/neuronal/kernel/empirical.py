@@ -102,7 +102,8 @@ def _jacobian_kernel(
     def of(inputs: Tensor) -> Tensor:
         """(inputs, outputs, parameters), the rates put in halves."""
         found: dict[str, Tensor] = jacobians(moving, inputs)
-        return torch.cat([found[name].reshape(len(inputs), outputs, -1) * rate**0.5 for name, rate in rates.items()], 2)
+        flat = {name: jacobian.reshape(len(inputs), outputs, -1) for name, jacobian in found.items()}
+        return torch.cat([flat[name] if rate == 1 else flat[name] * rate**0.5 for name, rate in rates.items()], 2)
 
     if not rates:
         return _zeros(x, other, outputs, trace)

@@ -8,7 +8,7 @@ from statistics import mean
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from neuronal.bench import certify
+from neuronal.bench import certify, kernel
 from neuronal.bench.implicit import Measured
 from neuronal.bench.layers import Timed
 from neuronal.bench.train import Overhead, Preparation
@@ -120,6 +120,28 @@ def train_table(rows: Sequence[Overhead], preparation: Preparation) -> Table:
         f"{100 * preparation.limit:.0f}%",
     )
     drawn.caption, drawn.caption_justify = f"last row: images of {preparation.source}", "left"
+    return drawn
+
+
+def kernel_table(rows: Sequence[kernel.Timed]) -> Table:
+    """Ratios to plain Jacobians with their quartiles, and how far apart the kernels are."""
+    title = "tangent kernels against plain torch.func Jacobians, contracted"
+    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    for head in ("network", "by", ""):
+        drawn.add_column(head)
+    for head in ("ms", "ratio", "quartiles", "apart"):
+        drawn.add_column(head, justify="right", no_wrap=True)
+    for row in rows:
+        time = row.time
+        drawn.add_row(
+            str(row.case),
+            row.method,
+            row.dtype.replace("float", "f"),
+            f"{1000 * time.seconds:.1f}",
+            f"{time.ratio:.2f}",
+            f"{time.ratio_low:.2f}–{time.ratio_high:.2f}",
+            f"{row.difference:.0e}",
+        )
     return drawn
 
 

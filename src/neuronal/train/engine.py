@@ -82,12 +82,15 @@ class Engine:
         self.best: dict[str, Tensor] = {}
         if self._shards_itself:
             _shard(model, self.world)
-        optimiser = plan.optimiser(parameter_groups(model, plan, without=self.held))
+        # Spread parameters, and gradients that are still scaled, are left to the optimisers torch has had for longer.
+        self._fused = self.device.type == "cuda" and accelerator.distributed_type != "FSDP" and plan.precision != "fp16"
+        optimiser = plan.optimiser(parameter_groups(model, plan, without=self.held), fused=self._fused)
         if self._shards_itself:
             self._prepared, self.optimiser = model, accelerator.prepare(optimiser)
         else:
             self._prepared, self.optimiser = accelerator.prepare(model, optimiser)
-        self.network = torch.compile(self._prepared) if plan.compile else self._prepared
+        # Batches have two sizes at most, that of the last one being the other: each gets kernels made for it.
+        self.network = torch.compile(self._prepared, dynamic=False) if plan.compile else self._prepared
 
     @property
     def bare(self) -> nn.Module:
@@ -142,7 +145,8 @@ class Engine:
         self.standard, self.held, self.best = False, {}, {}
         # Held couplings had gradients nobody used.
         self.model.zero_grad()
-        self.optimiser = self.accelerator.prepare(self.plan.optimiser(parameter_groups(self.bare, self.plan)))
+        optimiser = self.plan.optimiser(parameter_groups(self.bare, self.plan), fused=self._fused)
+        self.optimiser = self.accelerator.prepare(optimiser)
 
     def keep_best(self) -> None:
         """Keeps a copy of the model as it is now; of a spread one each process keeps its part."""

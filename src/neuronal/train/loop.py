@@ -89,9 +89,9 @@ def fit(
                 progress.plateau = Plateau()
             engine.train()
             order_before, started = order.get_state(), perf_counter() - progress.seconds
-            for index in islice(shuffled_batches(count, plan.batch_size, order), progress.batch, None):
+            for index in islice(shuffled_batches(count, plan.batch_size, order, device), progress.batch, None):
                 lr = _rate(plan, progress, progress.step, per_epoch)
-                loss, right = _gradients(engine, train, index[rank::world].to(device), augment, seed, progress.step)
+                loss, right = _gradients(engine, train, index[rank::world], augment, seed, progress.step)
                 engine.step(lr)
                 correct += right
                 progress.step, progress.batch = progress.step + 1, progress.batch + 1

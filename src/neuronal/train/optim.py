@@ -113,20 +113,27 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def optimiser(self, parameters: Groups) -> Optimizer:
-        return OPTIMISERS[self.optim](list(parameters), self)
+    def optimiser(self, parameters: Groups, *, fused: bool = False) -> Optimizer:
+        """The optimiser; ``fused`` updates all parameters in one kernel, where torch has one for it."""
+        return OPTIMISERS[self.optim](
+            list(parameters), self, **({"fused": True} if fused and self.optim in FUSED else {})
+        )
 
     def lr_at(self, step: int, num_steps: int) -> float:
         """Learning rate of step ``step`` of ``num_steps``, counted from 0."""
         return self.lr * warmed_up(self.schedule, self.warmup, step, num_steps)
 
 
-OPTIMISERS: dict[str, Callable[[list[Any], Plan], Optimizer]] = {
-    "sgd": lambda p, plan: torch.optim.SGD(p, plan.lr, momentum=plan.momentum, weight_decay=plan.weight_decay),
-    "adam": lambda p, plan: torch.optim.Adam(p, plan.lr, weight_decay=plan.weight_decay),
-    "adamw": lambda p, plan: torch.optim.AdamW(p, plan.lr, weight_decay=plan.weight_decay),
-    "adadelta": lambda p, plan: torch.optim.Adadelta(p, plan.lr, weight_decay=plan.weight_decay),
+OPTIMISERS: dict[str, Callable[..., Optimizer]] = {
+    "sgd": lambda p, plan, **how: torch.optim.SGD(
+        p, plan.lr, momentum=plan.momentum, weight_decay=plan.weight_decay, **how
+    ),
+    "adam": lambda p, plan, **how: torch.optim.Adam(p, plan.lr, weight_decay=plan.weight_decay, **how),
+    "adamw": lambda p, plan, **how: torch.optim.AdamW(p, plan.lr, weight_decay=plan.weight_decay, **how),
+    "adadelta": lambda p, plan, **how: torch.optim.Adadelta(p, plan.lr, weight_decay=plan.weight_decay, **how),
 }
+"""Given parameters, plan and options of torch's own."""
+FUSED = ("sgd", "adam", "adamw")
 
 
 def parameter_groups(model: nn.Module, plan: Plan, *, without: Collection[str] = ()) -> list[dict[str, Any]]:

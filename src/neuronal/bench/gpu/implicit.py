@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from neuronal.bench.gpu.ceilings import Ceilings, Setting, device_seconds
+from neuronal.bench.gpu.replay import NotCapturable, captured
+from neuronal.bench.gpu.row import Row
 from neuronal.nn import ImplicitBiasConv2d
 from neuronal.ops.kernels import mean_field as kernels
-from neuronal.ops.mean_field import solve
+from neuronal.ops.mean_field import Solution, solve
 from neuronal.train.timing import StepTime, side_by_side
 
 SLOPE = 10.0
 COUPLING = -0.5
 LIMIT = 2.5
+HORIZON = 1.5
+REPEATS = 10
+"""Steps between two looks at the clock, as a device is not waited for in every layer."""
 
 
 @dataclass(frozen=True)
@@ -46,92 +53,127 @@ class MeasuredBlock:
 
     case: BlockCase
     plain_seconds: float
-    time: StepTime
+    """Of the block with ``nn.Conv2d``, replayed (as it is where it could not be recorded)."""
+    time: StepTime | None
+    """Replayed as a CUDA graph, both blocks alike; None where the block could not be recorded."""
+    eager: StepTime
+    """Started kernel by kernel."""
     forward_seconds: float
-    """The kernel alone."""
+    """The solve alone."""
     backward_seconds: float
     residual: float
     converged: float
     steps: float
     bytes_moved: int
-    """By the kernels at least: a row in and out, and in twice and out for the gradient."""
+    """By the solve at least: a row in and out, and in twice and out for the gradient."""
     special_functions: int
     """exp, reciprocals and the like, estimated from the steps taken."""
+    note: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-
-@dataclass(frozen=True)
-class Ceilings:
-    """What the device does at best, measured in the same run."""
-
-    bytes_per_second: float
-    special_functions_per_second: float
-
-
-def ceilings() -> Ceilings:
-    """A long copy, read and written; and exponentials of numbers that stay in the cache."""
-    x = torch.randn(1 << 28, device="cuda")
-    y = torch.empty_like(x)
-    copied = 2 * x.nbytes / _seconds(lambda: y.copy_(x))
-    small = torch.rand(1 << 22, device="cuda")
-    repeated = 64
-
-    def exponentials() -> None:
-        _many_exponentials(small, repeated)
-
-    return Ceilings(copied, small.numel() * repeated / _seconds(exponentials))
+    def row(self, best: Ceilings) -> Row:
+        """The line of the table: the verdict is on the replayed block."""
+        alone = self.forward_seconds + self.backward_seconds
+        shown = {
+            "eager": self.eager.ratio,
+            "Conv2d ms": 1e3 * self.plain_seconds,
+            "solve ms": 1e3 * self.forward_seconds,
+            "gradient ms": 1e3 * self.backward_seconds,
+            "bytes %": 100 * self.bytes_moved / alone / best.bytes_per_second,
+            "special %": 100 * self.special_functions / alone / best.special_functions_per_second,
+        }
+        ratio = None if self.time is None else self.time.ratio
+        return Row(
+            self.case.name, ratio, "x Conv2d", LIMIT, note=self.note, shown=shown, data={"block": self.to_json()}
+        )
 
 
-@torch.compile
-def _many_exponentials(x: Tensor, times: int) -> Tensor:
-    for _ in range(times):
-        x = torch.exp2(-x)
-    return x
-
-
-def measure_block(case: BlockCase, *, rounds: int) -> MeasuredBlock:
+def measure_block(case: BlockCase, setting: Setting) -> MeasuredBlock:
     """One block; pre-activations have variance 1, as after a normalised layer."""
-    x = torch.randn(case.batch, case.channels, case.side, case.side, device="cuda", requires_grad=True)
-    plain = nn.Conv2d(case.channels, case.channels, case.kernel, padding=case.kernel // 2, bias=False).cuda()
+    device = setting.device
+    x = torch.randn(case.batch, case.channels, case.side, case.side, device=device, requires_grad=True)
+    plain = nn.Conv2d(case.channels, case.channels, case.kernel, padding=case.kernel // 2, bias=False).to(device)
     nn.init.normal_(plain.weight, std=(case.kernel**2 * case.channels) ** -0.5)
     layer = ImplicitBiasConv2d.from_standard(plain, coupling=COUPLING, slope=SLOPE)
-    blocks = {
-        name: nn.Sequential(module, nn.BatchNorm2d(case.channels), nn.ReLU()).cuda()
+    out = torch.randn(case.batch, case.channels, case.side, case.side, device=device)
+    actions = {
+        name: step(nn.Sequential(module, nn.BatchNorm2d(case.channels), nn.ReLU()).to(device), x, out)
         for name, module in (("Conv2d", plain), ("implicit", layer))
     }
-    out = torch.randn(case.batch, case.channels, case.side, case.side, device="cuda")
-
-    def step(block: nn.Module) -> Callable[[], None]:
-        def action() -> None:
-            x.grad = None
-            block.zero_grad()
-            block(x).backward(out)
-
-        return action
-
-    actions = {name: step(block) for name, block in blocks.items()}
-    times = side_by_side(actions, "Conv2d", rounds=rounds, warmup=4, cuda=True)
+    eager = _compared(actions, setting)
+    note, time = "", None
+    try:
+        time = _compared({name: captured(action, device) for name, action in actions.items()}, setting)
+    except NotCapturable as refused:
+        note = f"no CUDA graph of the block: {refused}"
     with torch.no_grad():
         rows = plain(x).flatten(2).flatten(0, 1)
-    coupling, slope = (torch.full((len(rows),), v, device="cuda") for v in (COUPLING, SLOPE))
-    found = solve(rows, coupling, slope)
-    g = torch.randn_like(rows)
-    backward = _seconds(lambda: kernels.vjp(g, found.value, coupling, slope, True, False))
+    found, forward, backward = _alone(rows, device)
     steps = found.steps.float().mean().item()
     return MeasuredBlock(
         case,
-        plain_seconds=times["Conv2d"].seconds,
-        time=times["implicit"],
-        forward_seconds=_seconds(lambda: kernels.solve(rows, coupling, slope, 1e-4, 60)),
+        plain_seconds=(time or eager)["Conv2d"].seconds,
+        time=time["implicit"] if time else None,
+        eager=eager["implicit"],
+        forward_seconds=forward,
         backward_seconds=backward,
         residual=found.residual.max().item(),
         converged=found.converged.float().mean().item(),
         steps=steps,
         bytes_moved=5 * rows.nbytes,
         special_functions=special_functions(case.side**2, steps) * len(rows),
+        note=note,
     )
+
+
+def step(block: nn.Module, x: Tensor, out: Tensor) -> Callable[[], None]:
+    """Forward and backward, with fresh gradients."""
+
+    def action() -> None:
+        x.grad = None
+        block.zero_grad()
+        block(x).backward(out)
+
+    return action
+
+
+def _compared(actions: dict[str, Callable[[], None]], setting: Setting) -> dict[str, StepTime]:
+    def often(action: Callable[[], None]) -> Callable[[], None]:
+        def some() -> None:
+            for _ in range(REPEATS):
+                action()
+
+        return some
+
+    many = {name: often(action) for name, action in actions.items()}
+    times = side_by_side(many, "Conv2d", rounds=setting.rounds, warmup=2, cuda=setting.is_gpu)
+    return {
+        name: StepTime(time.seconds / REPEATS, time.ratio, time.ratio_low, time.ratio_high)
+        for name, time in times.items()
+    }
+
+
+def _alone(rows: Tensor, device: torch.device) -> tuple[Solution, float, float]:
+    """The solution of some rows, and seconds on the device of the solve and of its gradient, replayed if that can be."""
+    coupling, slope = (torch.full((len(rows),), v, device=device) for v in (COUPLING, SLOPE))
+    found, g = solve(rows, coupling, slope), torch.randn_like(rows)
+
+    def forward() -> None:
+        solve(rows, coupling, slope, check=False)
+
+    def backward() -> None:
+        torch.ops.neuronal.mean_field_vjp(g, found.value, coupling, slope, True, False, "tanh")
+
+    with torch.no_grad():
+        return found, _replayed_seconds(forward, device), _replayed_seconds(backward, device)
+
+
+def _replayed_seconds(action: Callable[[], None], device: torch.device) -> float:
+    with suppress(NotCapturable):
+        action = captured(action, device)
+    return device_seconds(action, device)
 
 
 def special_functions(units: int, steps: float) -> int:
@@ -141,20 +183,7 @@ def special_functions(units: int, steps: float) -> int:
     return int((steps + 1) * 4 * 256 + 2 * units)
 
 
-def _seconds(action: Callable[[], object], *, rounds: int = 11) -> float:
-    """Median time on the device."""
-    found: list[float] = []
-    for number in range(3 + rounds):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        action()
-        end.record()
-        torch.cuda.synchronize()
-        if number >= 3:
-            found.append(start.elapsed_time(end) / 1e3)
-    return sorted(found)[rounds // 2]
-
-
-def measure(*, rounds: int = 15) -> Iterator[MeasuredBlock]:
-    """All cases; needs a CUDA device."""
-    yield from (measure_block(case, rounds=rounds) for case in CASES)
+def rows(setting: Setting) -> Iterator[Row]:
+    """All blocks."""
+    for case in CASES:
+        yield measure_block(case, setting).row(setting.ceilings)

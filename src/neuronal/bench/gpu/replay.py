@@ -1,0 +1,71 @@
+"""An action recorded as a CUDA graph: what it costs when nobody on the host has to start its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import torch
+
+
+class NotCapturable(RuntimeError):
+    """An action that no CUDA graph can be made of; the message is the reason, in one line."""
+
+
+def captured(action: Callable[[], object], device: torch.device, *, warmup: int = 3) -> Callable[[], None]:
+    """What replays ``action`` on the tensors it used when it was recorded; on a CPU the action itself.
+
+    Raises:
+        NotCapturable: The action waits for the device, or does something else that cannot be recorded.
+    """
+    if device.type != "cuda":
+        return lambda: void(action())
+    # What is set up at a first call, gradients among it, belongs to the stream it is recorded on.
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(warmup):
+            action()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    _record(graph, side, action)
+    return graph.replay
+
+
+def _record(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, action: Callable[[], object]) -> None:
+    first: list[Exception] = []
+    before, pool = torch.cuda.current_stream(), torch.cuda.graph_pool_handle()
+    try:
+        with torch.cuda.graph(graph, pool=pool, stream=stream):
+            try:
+                action()
+            except Exception as refused:
+                first.append(refused)
+                raise
+    except Exception as refused:
+        _recover(before, pool)
+        # Giving up on a recording raises an error of its own, which says nothing.
+        raise NotCapturable(one_line(first[0] if first else refused)) from refused
+
+
+def _recover(stream: torch.cuda.Stream, pool: tuple[int, int]) -> None:
+    """Takes back what torch leaves behind when a recording fails: its stream, its memory, its random numbers."""
+    torch.cuda.set_stream(stream)
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
+    with suppress(RuntimeError):
+        torch.cuda.synchronize()
+        # Generators take themselves for recorded until a recording ends well.
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            torch.zeros(1, device="cuda")
+
+
+def one_line(error: BaseException) -> str:
+    """The kind of an error and the first line of its message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def void(_: object) -> None:
+    """Forgets a result."""
