@@ -417,18 +417,21 @@ def _first_step(
     return tl.min(lows, 0), tl.max(highs, 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["couplings", "slopes"])
 def forward(
-    a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, tolerance, max_steps,
+    a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, couplings, slopes, tolerance, max_steps,
     units: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Solves one row by Newton's method; the residual of one that is too wide for the nodes is infinite."""
+    """Solves one row by Newton's method; the residual of one that is too wide for the nodes is infinite.
+
+    Row r has coupling r % couplings and slope r % slopes. The solution is left in ``work_ptr`` too.
+    """
     W: tl.constexpr = 4 * C
     row = tl.program_id(0).to(tl.int64)
     a_ptr += row * units
     z_ptr += row * units
     work_ptr += row * units
-    coupling, slope = tl.load(coupling_ptr + row), tl.load(slope_ptr + row)
+    coupling, slope = tl.load(coupling_ptr + row % couplings), tl.load(slope_ptr + row % slopes)
     kappa = coupling * slope
     origin = tl.load(a_ptr)
     totals = tl.zeros((W,), tl.float32)
@@ -525,26 +528,28 @@ def forward(
         a = tl.load(a_ptr + n, mask=n < units, other=0.0)
         if steps > 0:
             a = tl.load(z_ptr + n, mask=n < units, other=0.0) * (1 / slope) + middle
-        tl.store(z_ptr + n, tl.where(finite, a, float("nan")), mask=n < units)
-    # What overflowed on the way is no number, and is for plain torch.
+        z = tl.where(finite, a, float("nan"))
+        tl.store(z_ptr + n, z, mask=n < units)
+        tl.store(work_ptr + n, z, mask=n < units)
+    # What overflowed on the way is no number.
     residual = tl.where(residual < 1e30, residual * (1 + 4 * UNIT), float("inf"))
     tl.store(residual_ptr + row, tl.where(finite, residual, float("nan")))
     tl.store(steps_ptr + row, steps)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["couplings", "slopes"])
 def backward(
-    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr, d_slope_ptr, covered_ptr,
+    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr, d_slope_ptr, couplings, slopes,
     units: tl.constexpr, WITH_COUPLING: tl.constexpr, WITH_SLOPE: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """v with A v = g, and the gradients for coupling and slope, of one row, unless it is too wide for the nodes."""
+    """v with A v = g, and the gradients for coupling and slope, of one row; NaN if it is too wide for the nodes."""
     W: tl.constexpr = 4 * C
     row = tl.program_id(0).to(tl.int64)
     g_ptr += row * units
     z_ptr += row * units
     v_ptr += row * units
     work_ptr += row * units
-    coupling, slope = tl.load(coupling_ptr + row), tl.load(slope_ptr + row)
+    coupling, slope = tl.load(coupling_ptr + row % couplings), tl.load(slope_ptr + row % slopes)
     kappa = coupling * slope
     origin = tl.load(z_ptr)
     totals = tl.zeros((W,), tl.float32)
@@ -628,4 +633,3 @@ def backward(
         d_slope = float("nan")
     tl.store(d_coupling_ptr + row, d_coupling)
     tl.store(d_slope_ptr + row, d_slope)
-    tl.store(covered_ptr + row, covered | (finite == 0))
