@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from neuronal.names import UnknownName
+from neuronal.ops.coupling_mean import coupling_mean
 from neuronal.ops.dense_field import CLIP, TANH, solve_dense
 from neuronal.ops.field import Field
 from neuronal.ops.grid import Precision, bound, precision_for
-from neuronal.ops.mean_field import coupling_mean, solve
+from neuronal.ops.mean_field import solve
 from neuronal.ops.pairs import Pairs
 from neuronal.ops.workspace import Workspace, release, workspace
 

@@ -34,9 +34,13 @@ def _triton_is_there() -> bool:
     return find_spec("triton") is not None
 
 
+def on_device(a: Tensor) -> bool:
+    return a.is_cuda
+
+
 def covers(a: Tensor, tolerance: float, sigma: str) -> bool:
     """Whether the kernels solve such rows; else plain torch does."""
-    return a.is_cuda and a.dtype == torch.float32 and sigma == "tanh" and fits(a, a.shape[1], tolerance)
+    return on_device(a) and a.dtype == torch.float32 and sigma == "tanh" and fits(a, a.shape[1], tolerance)
 
 
 def fits(a: Tensor, units: int, tolerance: float) -> bool:

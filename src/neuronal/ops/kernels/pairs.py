@@ -66,20 +66,20 @@ def _are_finite(rows):
     return tl.min(_is_finite(rows).to(tl.int32), 1) > 0
 
 
-@triton.jit(do_not_specialize=["rows", "couplings", "slopes", "max_steps"])
+@triton.jit(do_not_specialize=["rows", "num_couplings", "num_slopes", "max_steps"])
 def forward(
     a_ptr, coupling_ptr, slope_ptr, z_ptr, copy_ptr, residual_ptr, steps_ptr, converged_ptr,
-    rows, couplings, slopes, units, tolerance, max_steps, R: tl.constexpr, N: tl.constexpr,
+    rows, num_couplings, num_slopes, units, tolerance, max_steps, R: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
-    """Solves R rows of up to N units by Newton's method; row r has coupling r % couplings and slope r % slopes."""
+    """Solves R rows of up to N units by Newton's method; row r has coupling r % num_couplings and slope r % num_slopes."""
     r = tl.program_id(0) * R + tl.arange(0, R)
     n = tl.arange(0, N)
     real = n < units
     there = (r < rows)[:, None] & real[None, :]
     where = r.to(tl.int64)[:, None] * units + n[None, :]
     a = tl.load(a_ptr + where, mask=there, other=0.0)
-    coupling = tl.load(coupling_ptr + r % couplings, mask=r < rows, other=0.0)
-    slope = tl.load(slope_ptr + r % slopes, mask=r < rows, other=1.0)
+    coupling = tl.load(coupling_ptr + r % num_couplings, mask=r < rows, other=0.0)
+    slope = tl.load(slope_ptr + r % num_slopes, mask=r < rows, other=1.0)
     finite = _are_finite(a) & _is_finite(coupling) & _is_finite(slope)
     coupling, slope = tl.where(finite, coupling, 0.0), tl.where(finite, slope, 1.0)
     kappa = coupling * slope
@@ -140,9 +140,9 @@ def forward(
     tl.store(steps_ptr + r, steps.to(tl.int64), mask=r < rows)
 
 
-@triton.jit(do_not_specialize=["rows", "couplings", "slopes"])
+@triton.jit(do_not_specialize=["rows", "num_couplings", "num_slopes"])
 def backward(
-    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, d_coupling_ptr, d_slope_ptr, rows, couplings, slopes, units,
+    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, d_coupling_ptr, d_slope_ptr, rows, num_couplings, num_slopes, units,
     WITH_SLOPE: tl.constexpr, R: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """v with A v = g, and the gradients for coupling and slope, of R rows."""
@@ -153,8 +153,8 @@ def backward(
     where = r.to(tl.int64)[:, None] * units + n[None, :]
     z = tl.load(z_ptr + where, mask=there, other=0.0)
     g = tl.load(g_ptr + where, mask=there, other=0.0)
-    coupling = tl.load(coupling_ptr + r % couplings, mask=r < rows, other=0.0)
-    slope = tl.load(slope_ptr + r % slopes, mask=r < rows, other=1.0)
+    coupling = tl.load(coupling_ptr + r % num_couplings, mask=r < rows, other=0.0)
+    slope = tl.load(slope_ptr + r % num_slopes, mask=r < rows, other=1.0)
     finite = _are_finite(z) & _are_finite(g) & _is_finite(coupling) & _is_finite(slope)
     coupling, slope = tl.where(finite, coupling, 0.0), tl.where(finite, slope, 1.0)
     kappa = coupling * slope
