@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.mean_field import MAX_STEPS, Solution
@@ -60,21 +59,41 @@ class _Layer(torch.autograd.Function):
         return laid_out_like(a, found.value.to(a.dtype)), found.residual, found.steps, found.converged
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, g: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
         if g is None:
             return (None,) * 6
-        from neuronal.ops.kernels import learnt
+        with torch.no_grad():
+            found = _gradients(ctx, g)
+        if torch.is_grad_enabled():
+            # Whoever asks for the gradient of these learns that there is none, rather than a wrong one.
+            found = tuple(None if t is None else _Once.apply(t.requires_grad_()) for t in found)
+        return (*found, None, None, None)
 
-        z, coupling, slope, raw_coupling = ctx.saved_tensors
-        _, with_coupling, with_slope, *_ = ctx.needs_input_grad
-        # A slope that is learnt moves the bound of a coupling that is.
-        with_coupling = with_coupling or (with_slope and ctx.most is not None)
-        v, of_rows = kernels.vjp(g.to(torch.float32), z, coupling, slope, with_coupling, with_slope, ctx.units)
-        d_raw, d_log_slope = None, None
-        if with_coupling or with_slope:
-            d_raw, d_log_slope = learnt.gradients(of_rows, raw_coupling, slope, ctx.most, with_coupling, with_slope)
-        return v.to(ctx.dtype), d_raw, d_log_slope, None, None, None
+
+def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    from neuronal.ops.kernels import learnt
+
+    z, coupling, slope, raw_coupling = ctx.saved_tensors
+    _, with_coupling, with_slope, *_ = ctx.needs_input_grad
+    # A slope that is learnt moves the bound of a coupling that is.
+    with_coupling = with_coupling or (with_slope and ctx.most is not None)
+    v, of_rows = kernels.vjp(g.to(torch.float32), z, coupling, slope, with_coupling, with_slope, ctx.units)
+    d_raw, d_log_slope = None, None
+    if with_coupling or with_slope:
+        d_raw, d_log_slope = learnt.gradients(of_rows, raw_coupling, slope, ctx.most, with_coupling, with_slope)
+    return v.to(ctx.dtype), d_raw, d_log_slope
+
+
+class _Once(torch.autograd.Function):
+    """A gradient that has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor) -> Tensor:
+        return v.view_as(v)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        raise RuntimeError("the solve of an implicit-bias layer can be differentiated once, not twice.")
 
 
 def laid_out_like(a: Tensor, z: Tensor) -> Tensor:
