@@ -13,7 +13,7 @@ from neuronal.models.registry import create_model
 from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
-from tests.nn.test_every_layer import EVERY, NEURONS, SHAPES, make
+from tests.nn.test_every_layer import BASE, EVERY, NEURONS, SHAPES, make
 from tests.ops.kernels import cases
 from tests.ops.test_mean_field import dense_gradients, violation
 
@@ -111,7 +111,7 @@ def test_models_are_converted_where_they_are(family):
 @pytest.mark.parametrize("neuron", NEURONS)
 def test_a_step_does_not_wait_for_the_device(neuron, size):
     """Nor does it if rows are long, and some of them wide, so that a second kernel has to finish them."""
-    layer = NEURONS[neuron]["Conv2d"](*SHAPES["Conv2d"][0]).cuda()
+    layer = NEURONS[neuron]["Conv2d"](*SHAPES["Conv2d"][0], **BASE.get(neuron, {})).cuda()
     batch, channels, *sides = SHAPES["Conv2d"][1]
     x = torch.randn(batch, channels, *(size * side for side in sides), device="cuda")
     x[0] *= 30

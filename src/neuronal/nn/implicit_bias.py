@@ -176,7 +176,7 @@ class _ImplicitBias(StandIn):
         if not self._fixed or torch.compiler.is_compiling():
             return
         both = (self.raw_coupling, self.log_slope)
-        state = tuple((t.data_ptr(), 0 if t.is_inference() else t._version) for t in both)
+        state = tuple((id(t), 0 if t.is_inference() else t._version) for t in both)
         if state != self._checked:
             known = without_nan(self.raw_coupling.detach(), self.slope.detach())
             check_unique(*known[:2], self._most / _SHARE)

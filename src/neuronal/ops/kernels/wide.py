@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from neuronal.ops.kernels.interval import UNIT, remainder
-from neuronal.ops.kernels.tiles import MOVED, equation, gradients, linear, rounding, sort
+from neuronal.ops.kernels.tiles import MOVED, equation, linear, rounding, sort, stretch
 
 # Of a step that is longer than this, in the unit of length of the slope, little is known.
 _LONG = tl.constexpr(0.5)
@@ -97,6 +97,17 @@ def _put_back(to_ptr, copy_ptr, sorted_ptr, rank_ptr, units):
         tl.store(to_ptr + n, x, mask=n < units)
         tl.store(copy_ptr + n, x, mask=n < units)
         start += MOVED
+
+
+@triton.jit
+def _dot(a_ptr, b_ptr, units):
+    sums = tl.zeros((MOVED,), tl.float32)
+    start = 0
+    while start < units:
+        n = start + tl.arange(0, MOVED)
+        sums += tl.load(a_ptr + n, mask=n < units, other=0.0) * tl.load(b_ptr + n, mask=n < units, other=0.0)
+        start += MOVED
+    return tl.sum(sums, 0)
 
 
 @triton.jit
@@ -213,7 +224,7 @@ def backward(
     is_open = there != there
     if tl.max(is_open.to(tl.int32), 0) > 0:
         space_ptr += tl.program_id(0).to(tl.int64) * _SPACES * units
-        x_ptr, spare_ptr, b_ptr, S_ptr = space_ptr, space_ptr + units, space_ptr + 2 * units, space_ptr + 3 * units
+        x_ptr, H_ptr, b_ptr, S_ptr = space_ptr, space_ptr + units, space_ptr + 2 * units, space_ptr + 3 * units
         d_ptr, e_ptr, own_ptr = space_ptr + 4 * units, space_ptr + 5 * units, space_ptr + 6 * units
         rank_ptr = space_ptr + 7 * units
         for turn in range(_ROWS):
@@ -227,7 +238,8 @@ def backward(
                     tl.debug_barrier()
                     sort(z_ptr + first, rank_ptr, x_ptr, units)
                     tl.debug_barrier()
-                    _, _, least, most = equation(x_ptr, x_ptr, spare_ptr, S_ptr, coupling, slope, units)
+                    # With coupling 1, what the row itself misses is the mean tanh.
+                    _, _, least, most = equation(x_ptr, x_ptr, H_ptr, S_ptr, 1.0, slope, units)
                     start = 0
                     while start < units:
                         n = start + tl.arange(0, MOVED)
@@ -239,10 +251,14 @@ def backward(
                     linear(
                         x_ptr, S_ptr, b_ptr, d_ptr, e_ptr, own_ptr, coupling * slope, slope, least, most, 1e-5, units
                     )
-                    d_coupling, d_slope = gradients(x_ptr, own_ptr, coupling, slope, units, WITH_SLOPE)
-                    _put_back(v_ptr + first, spare_ptr, own_ptr, rank_ptr, units)
+                    d_coupling = -_dot(own_ptr, H_ptr, units)
+                    d_slope = 0.0
+                    if WITH_SLOPE:
+                        d_slope = -coupling / slope * stretch(x_ptr, own_ptr, slope, units)
+                    tl.debug_barrier()
+                    _put_back(v_ptr + first, H_ptr, own_ptr, rank_ptr, units)
                     tl.store(d_coupling_ptr + row, d_coupling)
                     tl.store(d_slope_ptr + row, d_slope)
                     tl.debug_barrier()
                 else:
-                    _fill(v_ptr + first, spare_ptr, float("nan"), units)
+                    _fill(v_ptr + first, H_ptr, float("nan"), units)
