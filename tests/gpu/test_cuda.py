@@ -23,8 +23,9 @@ from neuronal.ops.sphere import direction
 from neuronal.train import loop
 from neuronal.train.engine import Engine, accelerator_for
 from neuronal.train.optim import Plan
-from tests.nn.test_every_layer import EVERY, NEURONS, SHAPES, make
+from tests.nn.test_every_layer import BASE, EVERY, NEURONS, SHAPES, make
 from tests.ops.kernels import cases
+from tests.ops.test_mean_field import dense_gradients, violation
 
 pytestmark = [
     pytest.mark.gpu,
@@ -75,6 +76,39 @@ def test_kernels_agree_with_plain_torch(units, coupling, slope, spread):
     assert (ours.cpu() - theirs).norm() <= 2e-3 * theirs.norm()
 
 
+@pytest.mark.parametrize("coupling", [-2.0, -0.5, 0.05])
+@pytest.mark.parametrize("units", [65, 784, 4096])
+def test_wide_rows_are_solved_on_the_device(units, coupling):
+    a = torch.randn(6, units)
+    a *= (torch.tensor([1.0, 15.0, 60.0, 1e3, 1e6, 13.0]) / (a.amax(1) - a.amin(1))).unsqueeze(1)
+    there = a.cuda().requires_grad_()
+    found = solve(there, coupling, 10.0)
+    assert found.converged.all()
+    assert (violation(found.value.cpu().detach(), a, coupling, 10.0) <= found.residual.cpu()).all()
+    g = torch.randn_like(a)
+    (ours,) = torch.autograd.grad(found.value, there, g.cuda())
+    for row in range(6) if units < 1000 else ():
+        true, *_ = dense_gradients(found.value[row : row + 1].cpu(), g[row : row + 1], coupling, 10.0)
+        assert (ours[row].cpu() - true).norm() <= 1e-4 * true.norm()
+
+
+def test_a_recorded_graph_solves_wide_rows_too():
+    layer = NEURONS["implicit_bias"]["Conv2d"](3, 4, 3, coupling=-0.5).cuda()
+    x = torch.randn(2, 3, 14, 14, device="cuda")
+    with torch.no_grad():
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            layer(x)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            z = layer(x)
+        x *= 30
+        graph.replay()
+        assert torch.equal(z, layer(x))
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_models_are_converted_where_they_are(family):
     model = create_model("cnn", num_classes=3, in_chans=1, img_size=8).cuda()
@@ -98,10 +132,14 @@ def not_waiting():
         torch.cuda.set_sync_debug_mode(before)
 
 
-@pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "implicit_bias"])
-def test_a_step_does_not_wait_for_the_device(neuron):
-    layer = NEURONS[neuron]["Conv2d"](*SHAPES["Conv2d"][0]).cuda()
-    x = torch.randn(SHAPES["Conv2d"][1], device="cuda")
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("neuron", NEURONS)
+def test_a_step_does_not_wait_for_the_device(neuron, size):
+    """Nor does it if rows are long, and some of them wide, so that a second kernel has to finish them."""
+    layer = NEURONS[neuron]["Conv2d"](*SHAPES["Conv2d"][0], **BASE.get(neuron, {})).cuda()
+    batch, channels, *sides = SHAPES["Conv2d"][1]
+    x = torch.randn(batch, channels, *(size * side for side in sides), device="cuda")
+    x[0] *= 30
     layer(x).sum().backward()
     with not_waiting():
         layer(x).sum().backward()

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from neuronal.names import UnknownName
+from neuronal.ops.coupling_mean import coupling_mean
 from neuronal.ops.dense_field import CLIP, TANH, solve_dense
 from neuronal.ops.field import Field
 from neuronal.ops.grid import Precision, bound, precision_for
-from neuronal.ops.mean_field import coupling_mean, solve
+from neuronal.ops.mean_field import solve
 from neuronal.ops.pairs import Pairs
 from neuronal.ops.workspace import Workspace, release, workspace
 
@@ -184,6 +185,22 @@ def test_rows_with_nan_or_infinity_are_nan_and_the_others_are_not():
     torch.testing.assert_close(solution.value[[0, 2]], clean.value[[0, 2]], rtol=0, atol=2e-4)
     solution.value[[0, 2]].sum().backward()
     assert x.grad[[0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize("n", [6, 200])
+def test_rows_take_couplings_and_slopes_in_turn(n):
+    a = torch.randn(6, n, dtype=torch.float64)
+    lam, p = torch.tensor([-0.5, 0.05], dtype=torch.float64), torch.tensor([10.0, 5.0, 2.0], dtype=torch.float64)
+    found = []
+    for given in ((lam, p), (lam.repeat(3), p.repeat(2))):
+        given = tuple(t.clone().requires_grad_() for t in given)
+        z = solve(a, *given, tolerance=1e-10).value
+        found.append((z, *torch.autograd.grad(z.square().sum(), given)))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(found[0][1], found[1][1].view(3, 2).sum(0), rtol=0, atol=1e-9)
+    torch.testing.assert_close(found[0][2], found[1][2].view(2, 3).sum(0), rtol=0, atol=1e-9)
+    with pytest.raises(ValueError, match=r"coupling needs to be one number or as many as divide the 6 rows, got 4\."):
+        solve(a, torch.zeros(4), 1.0)
 
 
 def test_empty_and_wrong_input():

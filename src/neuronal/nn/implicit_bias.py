@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+from neuronal.ops.coupling_mean import coupling_mean
 from neuronal.ops.dense_field import CLIP, TANH, Sigmoid, check_weights, solve_dense
 from neuronal.ops.grid import SigmaName
-from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_unique, coupling_mean, solve
+from neuronal.ops.learnt_field import laid_out_like, solve_learnt, takes
+from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_unique, solve, without_nan
 
 # Learnt couplings stay below this share of where solutions are unique.
 _SHARE = 0.9
@@ -103,6 +105,7 @@ class _ImplicitBias(StandIn):
                 self.register_parameter(name, nn.Parameter(values))
             else:
                 self.register_buffer(name, values)
+        self._checked: object = None
         self._num_unconverged = 0
         self._warned = False
 
@@ -162,17 +165,37 @@ class _ImplicitBias(StandIn):
     def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
         if self.sigma in (TANH, CLIP) and self.coupling_weights is None:
             name: SigmaName = "tanh" if self.sigma == TANH else "clip"
-            # A learnt coupling stays where solutions are unique, whatever the slope.
-            check = self._fixed or not rows.is_cuda
-            return solve(rows, coupling, slope, sigma=name, tolerance=self.tolerance, check=check)
+            if rows.is_cuda:
+                self._check_fixed()
+            return solve(rows, coupling, slope, sigma=name, tolerance=self.tolerance, check=not rows.is_cuda)
         given = {"sigma": self.sigma, "weights": self.coupling_weights, "tolerance": self.tolerance}
-        return solve_dense(rows, coupling, slope, **given)  # type: ignore[arg-type]
+        return solve_dense(rows, *_for_rows(rows, coupling, slope), **given)  # type: ignore[arg-type]
+
+    def _check_fixed(self) -> None:
+        """A learnt coupling stays where solutions are unique; a fixed one is looked at when it or the slope changed."""
+        if not self._fixed or torch.compiler.is_compiling():
+            return
+        both = (self.raw_coupling, self.log_slope)
+        state = tuple((id(t), 0 if t.is_inference() else t._version) for t in both)
+        if state != self._checked:
+            known = without_nan(self.raw_coupling.detach(), self.slope.detach())
+            check_unique(*known[:2], self._most / _SHARE)
+            self._checked = state
 
     def forward(self, x: Tensor) -> Tensor:
         a = self._map(x, self.weight, self.bias)
+        units = self._row_length(a)
+        plain = self.steps is None and self.sigma == TANH and self.coupling_weights is None
+        if plain and takes(a, self.raw_coupling, self.log_slope, units, self.tolerance):
+            self._check_fixed()
+            most = None if self._fixed else self._most
+            solution = solve_learnt(a, self.raw_coupling, self.log_slope, units, most, self.tolerance)
+            self._watch(solution)
+            return solution.value
         rows, coupling, slope = self._rows(a)
         if self.steps is not None:
             z = rows
+            coupling, slope = _for_rows(rows, coupling, slope)
             for _ in range(self.steps):
                 z = rows - coupling.unsqueeze(1) * coupling_mean(z, slope)
         else:
@@ -181,18 +204,18 @@ class _ImplicitBias(StandIn):
             z = solution.value.clone() if solution.value.requires_grad else solution.value
             if _can_be_read(solution.converged):
                 self._watch(solution)
-        return _laid_out_like(a, z.reshape(a.shape).to(a.dtype))
+        return laid_out_like(a, z.reshape(a.shape).to(a.dtype))
 
     def _rows(self, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The groups of coupled units as rows, in at least float32, with the coupling and slope of every row."""
+        """The groups of coupled units as rows, in at least float32, with couplings and slope, which rows take in turn."""
+        rows = a.reshape(-1, self._row_length(a)).to(torch.promote_types(a.dtype, torch.float32))
+        return rows, self.coupling.to(rows.dtype), self.slope.to(rows.dtype)
+
+    def _row_length(self, a: Tensor) -> int:
+        """Units that are coupled with each other: of a group, or the positions of a channel."""
         if self._plain is nn.Linear:
-            rows, channels = a.reshape(-1, self.num_units // self.coupling_groups), self.coupling_groups
-        else:
-            positions = len(self._weight_shape) - 2
-            rows, channels = a.flatten(-positions).reshape(-1, a.shape[-positions:].numel()), self.num_units
-        rows = rows.to(torch.promote_types(a.dtype, torch.float32))
-        coupling = self.coupling.to(rows.dtype).expand(channels).repeat(len(rows) // channels)
-        return rows, coupling, self.slope.to(rows.dtype).expand(len(rows))
+            return self.num_units // self.coupling_groups
+        return a.shape[2 - len(self._weight_shape) :].numel()
 
     @property
     def num_unconverged(self) -> int:
@@ -242,12 +265,9 @@ def _can_be_read(flags: Tensor) -> bool:
     return not (torch.compiler.is_compiling() or flags.is_meta or torch._C._are_functorch_transforms_active())
 
 
-def _laid_out_like(a: Tensor, z: Tensor) -> Tensor:
-    """z with the channels where they are in a: first, or last in memory."""
-    for dims, layout in ((4, torch.channels_last), (5, torch.channels_last_3d)):
-        if a.dim() == dims and a.is_contiguous(memory_format=layout) and not a.is_contiguous():
-            return z.contiguous(memory_format=layout)
-    return z
+def _for_rows(rows: Tensor, *numbers: Tensor) -> tuple[Tensor, ...]:
+    """One for each row of what rows take in turn."""
+    return tuple(t.repeat(len(rows) // len(t)) for t in numbers)
 
 
 class ImplicitBiasLinear(_ImplicitBias, LinearShape):

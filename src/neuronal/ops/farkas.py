@@ -28,8 +28,8 @@ def weight_and_bias(
     Under autocast they come in autocast's precision at once. The rows keep their order of memory.
     """
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else rows.dtype
-    weight, bias = _WeightAndBias.apply(rows, offsets, last, base, margin, cutoff, dtype)
-    return weight, bias
+    found = _WeightAndBias.apply(rows, offsets, last, base, margin, cutoff, dtype)
+    return (found, None) if isinstance(found, Tensor) else found
 
 
 class _WeightAndBias(torch.autograd.Function):
@@ -45,15 +45,17 @@ class _WeightAndBias(torch.autograd.Function):
         margin: float,
         cutoff: float,
         dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> Tensor | tuple[Tensor, Tensor]:
         from neuronal.ops.kernels import farkas
 
         ctx.save_for_backward(rows, last)
         ctx.base = base
-        return farkas.weight_and_bias(rows, offsets, last, base, margin, cutoff, dtype)
+        weight, bias = farkas.weight_and_bias(rows, offsets, last, base, margin, cutoff, dtype)
+        # What is compiled has no place for a None among several.
+        return weight if bias is None else (weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, g_bias: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: Tensor, g_bias: Tensor | None = None) -> tuple[Tensor | None, ...]:
         rows, last = ctx.saved_tensors
         if torch.is_grad_enabled():
             g = g.to(rows.dtype)

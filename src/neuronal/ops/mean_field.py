@@ -16,8 +16,6 @@ For :math:`\lambda p < 1` the solution is unique and keeps the order of the unit
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.names import UnknownName, unknown
-from neuronal.ops.grid import Precision, SigmaName, precision_for, without_grid
+from neuronal.ops.grid import SigmaName
+from neuronal.ops.groups import all_finite, groups
 from neuronal.ops.kernels import mean_field as kernels
-from neuronal.ops.newton import Sums, largest, linear, newton, sums_over
+from neuronal.ops.newton import largest, linear, newton, sums_over
 
 MAX_STEPS = 60
 # Below this coupling * slope solutions are unique: for tanh over all units alike, whose slopes make a positive matrix;
@@ -35,16 +34,6 @@ MAX_STEPS = 60
 TANH_BOUND, ANY_BOUND = 1.0, 0.5
 # A solve in float32 cannot promise more than this; below it the work is done in float64.
 _FLOAT32_FLOOR = 5e-5
-# Rows are taken in groups of about this many units, so that what a step needs stays in the cache.
-_CHUNK = 280_000
-_PAIRS = 1 << 20
-# Up to so many units in all, calls cost more than memory.
-_SMALL = 1 << 16
-# Rows of up to so many units are summed pair by pair.
-_FEW = 96
-_FAR = 400.0
-# Up to this width a wider grid costs next to nothing.
-_NARROW = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +64,9 @@ def solve(
 
     Args:
         a: ``(rows, N)``. Half precision is solved in float32.
-        coupling: :math:`\lambda`, a number or one per row; negative contracts.
-        slope: :math:`p > 0`, a number or one per row.
+        coupling: :math:`\lambda`, a number, one per row or one per channel, of which row r has r % channels; negative
+            contracts.
+        slope: :math:`p > 0`, likewise.
         sigma: ``"clip"`` puts clip(t, -1, 1) in the place of tanh(t).
         tolerance: Bound on the residual to stop at.
         max_steps: Newton steps after which a row is given up and reported as not converged.
@@ -96,11 +86,32 @@ def solve(
     if not tolerance > 0:
         raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
-    lam, p = (torch.as_tensor(v, device=a.device, dtype=work).expand(a.shape[0]) for v in (coupling, slope))
+    lam, p = _numbers(coupling, "coupling", a, work), _numbers(slope, "slope", a, work)
     if check and not torch.compiler.is_compiling():
-        check_unique(*without_nan(lam, p)[:2], TANH_BOUND if sigma == "tanh" else ANY_BOUND)
+        both = (lam, p) if len(lam) == len(p) or 1 in (len(lam), len(p)) else (_per_row(t, len(a)) for t in (lam, p))
+        check_unique(*without_nan(*both)[:2], TANH_BOUND if sigma == "tanh" else ANY_BOUND)
     value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps, sigma)
     return Solution(value.to(a.dtype), residual, steps, converged)
+
+
+def _numbers(given: Tensor | float, name: str, a: Tensor, dtype: torch.dtype) -> Tensor:
+    """Some numbers that rows take in turn."""
+    if not isinstance(given, Tensor):
+        # Made where it is needed, since a GPU would be waited for to copy it.
+        return torch.full((1,), given, device=a.device, dtype=dtype)
+    found = given.to(a.device, dtype).reshape(-1)
+    if len(found) != len(a) and (len(found) == 0 or len(a) % len(found)):
+        raise ValueError(f"{name} needs to be one number or as many as divide the {len(a)} rows, got {len(found)}.")
+    return found
+
+
+def _per_row(numbers: Tensor, rows: int) -> Tensor:
+    return numbers if len(numbers) == rows else numbers.repeat(rows // len(numbers))
+
+
+def _in_all(of_rows: Tensor, count: int) -> Tensor:
+    """Gradients of numbers that rows take in turn, from those of the rows."""
+    return of_rows.view(-1, count).sum(0) if count else of_rows
 
 
 def without_nan(coupling: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -130,23 +141,12 @@ def check_unique(coupling: Tensor, slope: Tensor, most: float = TANH_BOUND) -> N
 def _solve_now(
     a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if kernels.covers(a, tolerance, sigma):
+        found = kernels.solve(a, coupling, slope, tolerance, max_steps)
+        return found.value, found.residual, found.steps, found.converged
     with torch.autocast(a.device.type, enabled=False):
-        if not kernels.covers(a, tolerance, sigma):
-            return _solve_rows(a, coupling, slope, tolerance, max_steps, sigma)
-        value, residual, steps = kernels.solve(a, coupling, slope, tolerance, max_steps)
-        converged = residual <= tolerance
-        if _all(converged):
-            return value, residual, steps, converged
-        # Rows the kernel gave up on, as too wide for it or too hard. Those that hold NaN have one as their residual.
-        left = (residual == torch.inf) | ((residual > tolerance) & (steps < max_steps))
-        some = _solve_rows(a[left], coupling[left], slope[left], tolerance, max_steps, sigma)
-        value[left], residual[left], steps[left], converged[left] = some
-        return value, residual, steps, converged
-
-
-def _all(flags: Tensor) -> bool:
-    """Whether all are set, as far as it can be known: not while a CUDA graph is recorded."""
-    return (flags.is_cuda and torch.cuda.is_current_stream_capturing()) or bool(flags.all())
+        rows = len(a)
+        return _solve_rows(a, _per_row(coupling, rows), _per_row(slope, rows), tolerance, max_steps, sigma)
 
 
 def _in_one_step(rows: Tensor) -> bool:
@@ -166,12 +166,12 @@ def _solve_rows(
         return value, residual, steps, residual <= tolerance
     # A row with NaN or infinity is NaN; the others do not know of it.
     coupling, slope, known = without_nan(coupling, slope)
-    finite = _finite(a) & known
+    finite = all_finite(a) & known
     safe = a if finite.all() else torch.where(finite.unsqueeze(1), a, 0.0)
     # The error of the grid may take up a quarter of the tolerance.
     allowed = 0.25 * tolerance * largest(safe).clamp_min(1) / coupling.abs().clamp_min(1e-12)
     double = a.dtype == torch.float64 or tolerance < _FLOAT32_FLOOR
-    for rows, precision in _groups(safe, slope, allowed, torch.float64 if double else torch.float32, sigma):
+    for rows, precision in groups(safe, slope, allowed, torch.float64 if double else torch.float32, sigma):
         some = (safe[rows].to(precision.dtype), coupling[rows], slope[rows])
         unit = torch.finfo(a.dtype).eps
         one = newton(*some, (1 - 4 * unit) * tolerance, max_steps, precision, unit / 2)
@@ -196,17 +196,15 @@ def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: i
 def _vjp_now(
     g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients for a, coupling and slope: v with A v = g, and what follows from it, row by row."""
+    """Gradients for a, coupling and slope: v with A v = g, and what follows from it."""
+    if kernels.covers(z, 1.0, sigma):
+        v, (d_coupling, d_slope) = kernels.vjp(g, z, coupling, slope, with_coupling, with_slope)
+        d_slope = _in_all(d_slope, len(slope)) if with_slope else torch.zeros_like(slope)
+        return v, _in_all(d_coupling, len(coupling)), d_slope
     with torch.autocast(z.device.type, enabled=False):
-        if not kernels.covers(z, 1.0, sigma):
-            return _vjp_rows(g, z, coupling, slope, with_coupling, with_slope, sigma)
-        *found, covered = kernels.vjp(g, z, coupling, slope, with_coupling, with_slope)
-        if covered is not None and not _all(covered):
-            left = ~covered
-            some = _vjp_rows(g[left], z[left], coupling[left], slope[left], with_coupling, with_slope, sigma)
-            for whole, part in zip(found, some, strict=True):
-                whole[left] = part
-        return found[0], found[1], found[2]
+        both = _per_row(coupling, len(z)), _per_row(slope, len(z))
+        v, d_coupling, d_slope = _vjp_rows(g, z, *both, with_coupling, with_slope, sigma)
+        return v, _in_all(d_coupling, len(coupling)), _in_all(d_slope, len(slope))
 
 
 def _vjp_rows(
@@ -216,7 +214,7 @@ def _vjp_rows(
     if z.numel() == 0:
         return v, d_coupling, d_slope
     coupling, slope, known = without_nan(coupling, slope)
-    finite = _finite(z) & _finite(g) & known
+    finite = all_finite(z) & all_finite(g) & known
     safe, safe_g = (torch.where(finite.unsqueeze(1), t, 0.0) if not finite.all() else t for t in (z, g))
     # A gradient is to be right in relation to itself, whatever the size of the row and the tolerance of its solution.
     # Units that push each other apart multiply errors by up to 1 / (1 - coupling slope).
@@ -224,7 +222,7 @@ def _vjp_rows(
     single = z.dtype == torch.float32
     relative = 3e-5 if single else 1e-12
     sums = torch.where(coupling > 0, 3 * room.square(), 1.0) * (3e-5 if single else 3e-13)
-    for rows, precision in _groups(safe, slope, sums, z.dtype, sigma):
+    for rows, precision in groups(safe, slope, sums, z.dtype, sigma):
         lam, p = (t[rows].to(precision.dtype).unsqueeze(1) for t in (coupling, slope))
         value = safe[rows].to(precision.dtype)
         field = sums_over((value - value.mean(1, keepdim=True)).mul_(p), precision)
@@ -276,136 +274,3 @@ class _Solve(torch.autograd.Function):
         call = _vjp_now if _in_one_step(z) else _vjp
         found = call(g.contiguous(), z, coupling, slope, with_coupling, with_slope, ctx.sigma)
         return (*found, None, None, None)
-
-
-def _finite(rows: Tensor) -> Tensor:
-    """Whether a row has numbers only; extremes show it, and are found in one pass without a copy."""
-    return rows.amin(1).isfinite() & rows.amax(1).isfinite()
-
-
-def _only_finite(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows have numbers only, and the rows with zeros in the place of the others."""
-    if rows.numel() == 0:
-        return torch.ones(len(rows), dtype=torch.bool, device=rows.device), rows
-    finite = _finite(rows)
-    return finite, rows if finite.all() else torch.where(finite.unsqueeze(1), rows, 0.0)
-
-
-def _groups(
-    a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype, sigma: str = "tanh"
-) -> Iterator[tuple[Tensor | slice, Precision]]:
-    """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed."""
-    count, units = a.shape
-    width = slope.double() * (a.amax(1).double() - a.amin(1).double())
-    if sigma == "clip" or units <= _FEW:
-        size = _even(count, max(1, _CHUNK // units if sigma == "clip" else _PAIRS // units**2))
-        for start in range(0, count, size):
-            some = slice(start, start + size)
-            # Differences of units far from the middle of their row need the digits of a double.
-            double = sigma == "clip" or float(width[some].amax()) > _FAR
-            yield some, without_grid(torch.float64 if double else dtype, "clip" if sigma == "clip" else "tanh")
-        return
-    # Of a wide row, the nodes are what fills the cache.
-    nodes = float(width.mean()) / precision_for(float(allowed.amin()), 0.0, dtype).spacing
-    size = max(1, _CHUNK // max(units, int(nodes)))
-    if a.numel() > _SMALL:
-        # What a group needs is some twenty times its units; of a layer that comes in three groups, some seven times.
-        size = min(size, -(-count // 3))
-    for rows in _like(width, _even(count, size)):
-        yield rows, precision_for(float(allowed[rows].amin()), float(width[rows].amax()), dtype)
-
-
-def _even(rows: int, size: int) -> int:
-    """The number of rows per group if no group may exceed ``size`` and none is a small rest."""
-    return -(-rows // -(-rows // size))
-
-
-def _like(width: Tensor, size: int) -> Iterator[Tensor | slice]:
-    """At most ``size`` rows at a time, of widths as alike as can be: the widest row sets the grid of its group."""
-    if len(width) <= size and width.amax() <= 2 * width.amin() + _NARROW:
-        yield slice(0, len(width))
-        return
-    widths, order = width.sort()
-    ordered, start = widths.tolist(), 0
-    while start < len(ordered):
-        end = min(start + size, bisect_right(ordered, 2 * ordered[start] + _NARROW))
-        yield order[start:end]
-        start = end
-
-
-def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
-    r""":math:`\frac1N \sum_k \tanh(p\,(z_k - z_i))` for rows of units, differentiable in both.
-
-    Args:
-        z: ``(rows, N)`` of float32 or float64.
-        slope: :math:`p`, one per row.
-
-    Returns:
-        ``(rows, N)``, to 1e-6 in float32 and 1e-12 in float64.
-    """
-    mean: Tensor = _Mean.apply(z, slope)
-    return mean
-
-
-@torch.library.custom_op("neuronal::coupling_mean", mutates_args=())
-def _mean(z: Tensor, slope: Tensor) -> Tensor:
-    out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    finite, safe = _only_finite(z)
-    with torch.autocast(z.device.type, enabled=False):
-        for rows, field, _ in _fields(safe, slope):
-            out[rows] = field.means().to(z.dtype)
-    return out if finite.all() else torch.where(finite.unsqueeze(1), out, torch.nan)
-
-
-@_mean.register_fake
-def _(z: Tensor, slope: Tensor) -> Tensor:
-    return torch.empty_like(z)
-
-
-@torch.library.custom_op("neuronal::coupling_mean_vjp", mutates_args=())
-def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-    d_z, d_slope = torch.zeros_like(z), torch.zeros_like(slope)
-    finite, safe = _only_finite(z)
-    with torch.autocast(z.device.type, enabled=False):
-        for rows, field, p in _fields(safe, slope):
-            own = g[rows].to(p.dtype)
-            d_z[rows] = (p * (field.apply(own) - field.slopes() * own)).to(z.dtype)
-            stretch = torch.linalg.vecdot(field.spread(own), field.stretch) / p.squeeze(1)
-            d_slope[rows] = (z.shape[1] * stretch).to(slope.dtype)
-    if not finite.all():
-        d_z[~finite], d_slope[~finite] = torch.nan, torch.nan
-    return d_z, d_slope
-
-
-@_mean_vjp.register_fake
-def _(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(z), torch.empty_like(slope)
-
-
-def _fields(z: Tensor, slope: Tensor) -> Iterator[tuple[Tensor | slice, Sums, Tensor]]:
-    """Groups of rows with their field at the finest precision the dtype is worth, and their slope."""
-    if z.numel() == 0:
-        return
-    finest = 1e-6 if z.dtype == torch.float32 else 1e-12
-    for rows, precision in _groups(z, slope, torch.full_like(slope, finest), z.dtype):
-        p = slope[rows].to(precision.dtype).unsqueeze(1)
-        value = z[rows].to(precision.dtype)
-        yield rows, sums_over((value - value.mean(1, keepdim=True)).mul_(p), precision), p
-
-
-class _Mean(torch.autograd.Function):
-    """The mean coupling with its gradient."""
-
-    @staticmethod
-    def forward(z: Tensor, slope: Tensor) -> Tensor:
-        mean: Tensor = _mean(z, slope)
-        return mean
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = _mean_vjp(g.contiguous(), *ctx.saved_tensors)
-        return found

@@ -77,8 +77,8 @@ def weight_and_bias(
         bias = None if offset is None else scale * offset
         return (scale.unsqueeze(1) * direction(delta)).view(shape), bias
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else delta.dtype
-    weight, bias = _WeightAndBias.apply(delta, scale, offset, tuple(shape), channels_last, dtype)
-    return weight, bias
+    found = _WeightAndBias.apply(delta, scale, offset, tuple(shape), channels_last, dtype)
+    return (found, None) if isinstance(found, Tensor) else found
 
 
 def angles_of(vector: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,15 +171,16 @@ class _WeightAndBias(torch.autograd.Function):
         shape: tuple[int, ...],
         channels_last: bool,
         dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> Tensor | tuple[Tensor, Tensor]:
         from neuronal.ops.kernels import sphere
 
         weight, bias, products = sphere.weight_and_bias(delta, scale, offset, shape, channels_last, dtype)
         ctx.save_for_backward(delta, scale, offset, products)
-        return weight, bias
+        # What is compiled has no place for a None among several.
+        return weight if bias is None else (weight, bias)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, g_bias: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: Tensor, g_bias: Tensor | None = None) -> tuple[Tensor | None, ...]:
         delta, scale, offset, products = ctx.saved_tensors
         if torch.is_grad_enabled():
             outputs, gradients = [scale.unsqueeze(1) * direction(delta)], [g.flatten(1)]

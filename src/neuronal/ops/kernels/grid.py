@@ -417,18 +417,21 @@ def _first_step(
     return tl.min(lows, 0), tl.max(highs, 0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_couplings", "num_slopes"])
 def forward(
-    a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, tolerance, max_steps,
-    units: tl.constexpr, C: tl.constexpr,
+    a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr,
+    num_couplings, num_slopes, tolerance, max_steps, units: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """Solves one row by Newton's method; the residual of one that is too wide for the nodes is infinite."""
+    """Solves one row by Newton's method; the residual of one that is too wide for the nodes is infinite.
+
+    Row r has coupling r % num_couplings and slope r % num_slopes. The solution is left in ``work_ptr`` too.
+    """
     W: tl.constexpr = 4 * C
     row = tl.program_id(0).to(tl.int64)
     a_ptr += row * units
     z_ptr += row * units
     work_ptr += row * units
-    coupling, slope = tl.load(coupling_ptr + row), tl.load(slope_ptr + row)
+    coupling, slope = tl.load(coupling_ptr + row % num_couplings), tl.load(slope_ptr + row % num_slopes)
     kappa = coupling * slope
     origin = tl.load(a_ptr)
     totals = tl.zeros((W,), tl.float32)
@@ -444,7 +447,8 @@ def forward(
         lows = tl.minimum(lows, tl.where(n < units, a, float("inf")))
         highs = tl.maximum(highs, tl.where(n < units, a, -float("inf")))
     total, low, high = tl.sum(totals, 0), tl.min(lows, 0), tl.max(highs, 0)
-    finite = tl.abs(total) < float("inf")
+    # What has no numbers, or would overflow on the way, is NaN; there is another kernel to look at it.
+    finite = (tl.abs(total) < float("inf")) & (tl.abs(kappa) < float("inf")) & (slope * (high - low) < 1e15)
     mean = total / units
     middle = origin + mean
     scale = slope * tl.maximum(tl.maximum(tl.abs(low), tl.abs(high)), 1.0)
@@ -525,26 +529,28 @@ def forward(
         a = tl.load(a_ptr + n, mask=n < units, other=0.0)
         if steps > 0:
             a = tl.load(z_ptr + n, mask=n < units, other=0.0) * (1 / slope) + middle
-        tl.store(z_ptr + n, tl.where(finite, a, float("nan")), mask=n < units)
-    # What overflowed on the way is no number, and is for plain torch.
+        z = tl.where(finite, a, float("nan"))
+        tl.store(z_ptr + n, z, mask=n < units)
+        tl.store(work_ptr + n, z, mask=n < units)
+    # What overflowed on the way is no number.
     residual = tl.where(residual < 1e30, residual * (1 + 4 * UNIT), float("inf"))
     tl.store(residual_ptr + row, tl.where(finite, residual, float("nan")))
     tl.store(steps_ptr + row, steps)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_couplings", "num_slopes"])
 def backward(
-    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr, d_slope_ptr, covered_ptr,
+    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr, d_slope_ptr, num_couplings, num_slopes,
     units: tl.constexpr, WITH_COUPLING: tl.constexpr, WITH_SLOPE: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """v with A v = g, and the gradients for coupling and slope, of one row, unless it is too wide for the nodes."""
+    """v with A v = g, and the gradients for coupling and slope, of one row; NaN if it is too wide for the nodes."""
     W: tl.constexpr = 4 * C
     row = tl.program_id(0).to(tl.int64)
     g_ptr += row * units
     z_ptr += row * units
     v_ptr += row * units
     work_ptr += row * units
-    coupling, slope = tl.load(coupling_ptr + row), tl.load(slope_ptr + row)
+    coupling, slope = tl.load(coupling_ptr + row % num_couplings), tl.load(slope_ptr + row % num_slopes)
     kappa = coupling * slope
     origin = tl.load(z_ptr)
     totals = tl.zeros((W,), tl.float32)
@@ -562,7 +568,7 @@ def backward(
         lows = tl.minimum(lows, tl.where(n < units, z, float("inf")))
         highs = tl.maximum(highs, tl.where(n < units, z, -float("inf")))
     total, low, high, largest = tl.sum(totals, 0), tl.min(lows, 0), tl.max(highs, 0), tl.max(sizes, 0)
-    finite = (tl.abs(total) < float("inf")) & (tl.abs(tl.sum(sums, 0)) < float("inf"))
+    finite = (tl.abs(total) < float("inf")) & (tl.abs(tl.sum(sums, 0)) < float("inf")) & (tl.abs(kappa) < float("inf"))
     middle = origin + total / units
     low = slope * (low - middle)
     high = slope * (high - middle)
@@ -628,4 +634,3 @@ def backward(
         d_slope = float("nan")
     tl.store(d_coupling_ptr + row, d_coupling)
     tl.store(d_slope_ptr + row, d_slope)
-    tl.store(covered_ptr + row, covered | (finite == 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,9 @@ MOST = 16_384
 # Below this the error of half precision in the sums is too large a part of the tolerance.
 _FINEST = 5e-5
 _PAIRS = 2048
+# Programs of a launch that keep a GPU busy.
+_MANY = 528
+_WIDE_WARPS = 8
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,18 @@ def _triton_is_there() -> bool:
     return find_spec("triton") is not None
 
 
+def on_device(a: Tensor) -> bool:
+    return a.is_cuda
+
+
 def covers(a: Tensor, tolerance: float, sigma: str) -> bool:
     """Whether the kernels solve such rows; else plain torch does."""
-    return (
-        a.is_cuda
-        and a.dtype == torch.float32
-        and sigma == "tanh"
-        and tolerance >= _FINEST
-        and 2 <= a.shape[1] <= MOST
-        and a.shape[0] > 0
-        and _triton_is_there()
-    )
+    return on_device(a) and a.dtype == torch.float32 and sigma == "tanh" and fits(a, a.shape[1], tolerance)
+
+
+def fits(a: Tensor, units: int, tolerance: float) -> bool:
+    """Whether there is a kernel for rows of so many units, some of which there are."""
+    return tolerance >= _FINEST and 2 <= units <= MOST and a.numel() > 0 and _triton_is_there()
 
 
 def launch_for(units: int, *, backward: bool) -> Launch:
@@ -55,50 +59,83 @@ def _packed(units: int) -> tuple[int, int]:
     return max(1, _PAIRS // padded**2), padded
 
 
-def solve(
-    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Value, residual and steps; the residual is infinite or NaN where a row is for plain torch."""
-    from neuronal.ops.kernels import grid, pairs
+def _programs(rows: int) -> int:
+    """Programs that look for wide rows: few, since there are few such rows; but each solves its own one by one."""
+    from neuronal.ops.kernels.wide import ROWS
+
+    return min(rows, max(_MANY, -(-rows // ROWS)))
+
+
+class Found(NamedTuple):
+    """What a launch finds, row by row."""
+
+    value: Tensor
+    """z, of the shape of a."""
+    kept: Tensor
+    """z again, for the gradient: what follows may work in place."""
+    residual: Tensor
+    steps: Tensor
+    converged: Tensor
+
+
+def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, units: int = 0) -> Found:
+    """Solves all rows; nothing is waited for. Row r has coupling r % len(coupling), and slope likewise.
+
+    Args:
+        units: Length of a row, if ``a`` is not ``(rows, N)``.
+    """
+    from neuronal.ops.kernels import grid, pairs, wide
 
     a, coupling, slope = a.contiguous(), coupling.contiguous(), slope.contiguous()
-    rows, units = a.shape
-    z, residual = torch.empty_like(a), torch.empty_like(coupling)
+    units = units or a.shape[1]
+    rows, couplings, slopes = a.numel() // units, coupling.numel(), slope.numel()
+    z, kept = torch.empty_like(a), torch.empty_like(a)
+    residual = torch.empty(rows, dtype=a.dtype, device=a.device)
     steps = torch.empty(rows, dtype=torch.long, device=a.device)
+    converged = torch.empty(rows, dtype=torch.bool, device=a.device)
     given: tuple[Any, ...]
     options: dict[str, Any]
     if units <= FEW:
         together, padded = _packed(units)
-        given = (a, coupling, slope, z, residual, steps, rows, units, tolerance, max_steps)
-        pairs.forward[(-(-rows // together),)](*given, R=together, N=padded, num_warps=1)
+        given = (a, coupling, slope, z, kept, residual, steps, converged, rows, couplings, slopes, units)
+        pairs.forward[(-(-rows // together),)](*given, tolerance, max_steps, R=together, N=padded, num_warps=1)
     else:
         cut = launch_for(units, backward=False)
-        given = (a, coupling, slope, z, torch.empty_like(a), residual, steps, tolerance, max_steps)
+        given = (a, coupling, slope, z, kept, residual, steps, couplings, slopes, tolerance, max_steps)
         options = {"num_warps": cut.warps, "num_stages": 1, "maxnreg": cut.registers}
         grid.forward[(rows,)](*given, units=units, C=32 * cut.warps, **options)
-    return z, residual, steps
+        programs = _programs(rows)
+        space = torch.empty(programs * wide.SPACES * units, dtype=a.dtype, device=a.device)
+        given = (a, coupling, slope, z, kept, residual, steps, converged, space, rows, couplings, slopes)
+        wide.forward[(programs,)](*given, tolerance, max_steps, units, num_warps=_WIDE_WARPS)
+    return Found(z, kept, residual, steps, converged)
 
 
 def vjp(
-    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Gradients for a, coupling and slope, and which rows they are right for; None if for all."""
-    from neuronal.ops.kernels import grid, pairs
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, units: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Gradients for a, and for coupling and slope of every row, ``(2, rows)``."""
+    from neuronal.ops.kernels import grid, pairs, wide
 
     g, z, coupling, slope = g.contiguous(), z.contiguous(), coupling.contiguous(), slope.contiguous()
-    rows, units = z.shape
-    v, d_coupling, d_slope = torch.empty_like(z), torch.empty_like(coupling), torch.zeros_like(slope)
+    units = units or z.shape[1]
+    rows, couplings, slopes = z.numel() // units, coupling.numel(), slope.numel()
+    v, of_rows = torch.empty_like(z), torch.empty((2, rows), dtype=z.dtype, device=z.device)
     given: tuple[Any, ...]
     options: dict[str, Any]
     if units <= FEW:
         together, padded = _packed(units)
-        given = (g, z, coupling, slope, v, d_coupling, d_slope, rows, units)
+        given = (g, z, coupling, slope, v, of_rows, of_rows[1], rows, couplings, slopes, units)
         options = {"R": together, "N": padded, "num_warps": 1}
         pairs.backward[(-(-rows // together),)](*given, WITH_SLOPE=with_slope, **options)
-        return v, d_coupling, d_slope, None
+        return v, of_rows
     cut = launch_for(units, backward=True)
-    covered = torch.empty(rows, dtype=torch.bool, device=z.device)
-    given = (g, z, coupling, slope, v, torch.empty_like(z), d_coupling, d_slope, covered)
+    programs = _programs(rows)
+    # What one kernel works in, the other can.
+    space = torch.empty(max(programs * wide.SPACES, rows) * units, dtype=z.dtype, device=z.device)
+    given = (g, z, coupling, slope, v, space, of_rows, of_rows[1], couplings, slopes)
     options = {"num_warps": cut.warps, "num_stages": 1, "maxnreg": cut.registers, "C": 32 * cut.warps}
     grid.backward[(rows,)](*given, units=units, WITH_COUPLING=with_coupling, WITH_SLOPE=with_slope, **options)
-    return v, d_coupling, d_slope, covered
+    given = (g, z, coupling, slope, v, of_rows, of_rows[1], space, rows, couplings, slopes, units)
+    wide.backward[(programs,)](*given, WITH_SLOPE=with_slope, num_warps=_WIDE_WARPS)
+    return v, of_rows

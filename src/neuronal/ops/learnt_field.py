@@ -1,0 +1,104 @@
+"""A layer's solve on a GPU as one node of the graph: from what is learnt to the solution, and nothing is waited for.
+
+Plain torch would take some thirty calls each way for the couplings alone, and more time for them than the kernels need.
+Forward there are three launches at most, backward three; see :mod:`neuronal.ops.kernels`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.ops.kernels import mean_field as kernels
+from neuronal.ops.mean_field import MAX_STEPS, Solution
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def takes(a: Tensor, raw_coupling: Tensor, log_slope: Tensor, units: int, tolerance: float) -> bool:
+    """Whether :func:`solve_learnt` is for these: rows of tanh units on a GPU, and nobody who looks on."""
+    watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if watched or type(a) not in (Tensor, nn.Parameter) or not kernels.on_device(a):
+        return False
+    same = raw_coupling.device == log_slope.device == a.device
+    learnt = raw_coupling.dtype == log_slope.dtype == torch.float32
+    return same and learnt and a.dtype in _DTYPES and kernels.fits(a, units, tolerance)
+
+
+def solve_learnt(
+    a: Tensor, raw_coupling: Tensor, log_slope: Tensor, units: int, most: float | None, tolerance: float
+) -> Solution:
+    """The solution for rows of so many units, of which ``a`` may have any shape; so does the value.
+
+    Args:
+        raw_coupling: One for all rows, or one per channel; a learnt one is kept where solutions are unique.
+        log_slope: One for all rows.
+        most: Bound on coupling * slope; ``None`` if the coupling is fixed, and not for us to change.
+    """
+    return Solution(*_Layer.apply(a, raw_coupling, log_slope, units, most, tolerance))
+
+
+class _Layer(torch.autograd.Function):
+    """The solve with its implicit gradient, in the precision and order of memory of its input."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, a: Tensor, raw_coupling: Tensor, log_slope: Tensor, units: int, most: float | None, tolerance: float
+    ) -> tuple[Tensor, ...]:
+        from neuronal.ops.kernels import learnt
+
+        coupling, slope = learnt.values(raw_coupling, log_slope, most)
+        found = kernels.solve(a.to(torch.float32), coupling, slope, tolerance, MAX_STEPS, units)
+        # The kernel writes the solution twice: the gradient needs it as it is, and what follows may be a ReLU in place.
+        ctx.save_for_backward(found.kept, coupling, slope, raw_coupling)
+        ctx.units, ctx.most, ctx.dtype = units, most, a.dtype
+        ctx.mark_non_differentiable(found.residual, found.steps, found.converged)
+        ctx.set_materialize_grads(False)
+        return laid_out_like(a, found.value.to(a.dtype)), found.residual, found.steps, found.converged
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, *_: Any) -> tuple[Tensor | None, ...]:
+        if g is None:
+            return (None,) * 6
+        with torch.no_grad():
+            found = _gradients(ctx, g)
+        if torch.is_grad_enabled():
+            # Whoever asks for the gradient of these learns that there is none, rather than a wrong one.
+            found = tuple(None if t is None else _Once.apply(t.requires_grad_()) for t in found)
+        return (*found, None, None, None)
+
+
+def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+    from neuronal.ops.kernels import learnt
+
+    z, coupling, slope, raw_coupling = ctx.saved_tensors
+    _, with_coupling, with_slope, *_ = ctx.needs_input_grad
+    # A slope that is learnt moves the bound of a coupling that is.
+    with_coupling = with_coupling or (with_slope and ctx.most is not None)
+    v, of_rows = kernels.vjp(g.to(torch.float32), z, coupling, slope, with_coupling, with_slope, ctx.units)
+    d_raw, d_log_slope = None, None
+    if with_coupling or with_slope:
+        d_raw, d_log_slope = learnt.gradients(of_rows, raw_coupling, slope, ctx.most, with_coupling, with_slope)
+    return v.to(ctx.dtype), d_raw, d_log_slope
+
+
+class _Once(torch.autograd.Function):
+    """A gradient that has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, v: Tensor) -> Tensor:
+        return v.view_as(v)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        raise RuntimeError("the solve of an implicit-bias layer can be differentiated once, not twice.")
+
+
+def laid_out_like(a: Tensor, z: Tensor) -> Tensor:
+    """z with the channels where they are in a: first, or last in memory."""
+    for dims, layout in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if a.dim() == dims and a.is_contiguous(memory_format=layout) and not a.is_contiguous():
+            return z.contiguous(memory_format=layout)
+    return z
