@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from neuronal.bench.gpu.ahead import Job
 from neuronal.bench.gpu.ceilings import Ceilings, Setting, device_seconds
 from neuronal.bench.gpu.replay import NotCapturable, captured
 from neuronal.bench.gpu.row import Row
@@ -181,6 +182,17 @@ def special_functions(units: int, steps: float) -> int:
     if units <= kernels.FEW:
         return int((steps + 1) * units * (units + 1))
     return int((steps + 1) * 4 * 256 + 2 * units)
+
+
+def ahead() -> list[Job]:
+    """The kernels of every number of units, which the compiler takes half a minute for."""
+    cases = {case.side: replace(case, batch=2) for case in CASES}
+    return [Job(f"implicit, {side}x{side}", compile_one, (case,)) for side, case in sorted(cases.items(), reverse=True)]
+
+
+def compile_one(case: BlockCase, device: str = "cuda") -> None:
+    """Everything of a block that will be timed, once."""
+    measure_block(case, Setting(torch.device(device), rounds=2))
 
 
 def rows(setting: Setting) -> Iterator[Row]:

@@ -34,6 +34,7 @@ SECTIONS: Mapping[str, Section] = {
         "implicit convolution + batch norm + ReLU, forward + backward in float32, as CUDA graphs; "
         "shares are of what the solve alone could at best",
         implicit.rows,
+        implicit.ahead,
     ),
     "networks": Section(
         "a training step in bfloat16, channels last, compiled with reduce-overhead", networks.rows, networks.ahead
