@@ -17,6 +17,7 @@ from rich.table import Table
 
 from neuronal.cli.errors import fail, one_line_errors
 from neuronal.cli.options import AsJson
+from neuronal.cli.screen import screen
 
 if TYPE_CHECKING:
     from neuronal.bench.gpu.sections import Outcome
@@ -178,6 +179,6 @@ def _show_bench(file: Path, found: dict[str, Any], table: Table, as_json: bool) 
     if as_json:
         print(answer)
         return
-    console = Console()
+    console = screen()
     console.print(table)
     console.print(f"numbers: {escape(str(file))}", highlight=False, soft_wrap=True)

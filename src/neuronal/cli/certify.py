@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from neuronal.cli.errors import fail, one_line_errors
 from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
+from neuronal.cli.screen import screen
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -303,6 +304,6 @@ def pairs(
     if as_json:
         print(json.dumps(found, indent=1))
         return
-    console = Console(width=max(200, Console().width) if not Console().is_terminal else None)
+    console = screen()
     console.print(pairs_table(rows, data))
     print(f"result: {file}")

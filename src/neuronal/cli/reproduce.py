@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from neuronal.cli.errors import Terminated, fail, one_line_errors, refusal
 from neuronal.cli.options import AsJson, Out, whole_numbers
+from neuronal.cli.screen import screen
 from neuronal.names import find
 
 
@@ -73,7 +74,7 @@ def reproduce(
     if as_json:
         print(json.dumps(answer, indent=1))
         return
-    console = Console()
+    console = screen()
     for table in tables(answer):
         console.print(table)
     for sentence in sentences(answer):
