@@ -274,3 +274,25 @@ def test_the_page_of_findings_is_that_of_the_results(paper):
     folder = ROOT / "docs" / "findings"
     assert (folder / f"{paper}.md").read_text() == page, "neuronal findings writes it anew"
     assert sorted(figures) == sorted(f"figures/{file.name}" for file in (folder / "figures").glob(f"{paper}-*.svg"))
+
+
+@pytest.mark.parametrize("cone", [False, True])
+def test_what_mixtures_show(cone):
+    def verdicts(changed, certified):
+        rows = [
+            {
+                "neuron": neuron,
+                "mixtures": 10,
+                "convex_changed": changed,
+                "conic_changed": changed,
+                "certified": {"count": certified, "total": 100},
+            }
+            for neuron in ("zero_bias", "standard")
+        ]
+        return [
+            one.verdict for one in PROCEDURES["regions"].findings({"result": {"rows": rows, "cone": cone, "points": 4}})
+        ]
+
+    yes, no = "reproduced", "not reproduced"
+    assert verdicts(0, 100) == ([yes, no, yes, no] if cone else [yes, "not true as stated", yes, yes])
+    assert verdicts(3, 0) == ([no, yes, no, yes] if cone else [no, yes, no, no])

@@ -45,7 +45,7 @@ def _claims(answers: Sequence[Mapping[str, Any]]) -> str:
         if answer["scale"] != "smoke"
         for finding in PROCEDURES[answer["procedure"]].findings(answer)
     ]
-    return table(["claim", "verdict", "measured"], rows, "left") if rows else ""
+    return table(["claim", "verdict", "measured"], rows, "left claims") if rows else ""
 
 
 def _machine(answer: Mapping[str, Any]) -> str:

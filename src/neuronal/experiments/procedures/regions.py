@@ -117,37 +117,39 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     for neuron in dict.fromkeys(row["neuron"] for row in mixed):
         own = [row for row in mixed if row["neuron"] == neuron]
         total = sum(row["mixtures"] for row in own)
-        convex, conic = (sum(row[f"{kind}_changed"] for row in own) for kind in ("convex", "conic"))
-        if cone:
-            holds = conic == 0
-            found.append(
-                Finding(
-                    f"{neuron}: non-negative combinations of inputs of one pattern and class keep the class",
-                    "reproduced" if holds else "not reproduced",
-                    f"{conic:,} of {total:,} random ones differ (weights over {10 ** (2 * SPAN):,.0f} to 1)",
-                )
-            )
-        else:
-            biased = neuron != "zero_bias"
-            found.append(
-                Finding(
-                    "Such guarantees hardly exist in networks with biases (Theorem 3)"
-                    if biased
-                    else "Theorem 3: convex combinations of inputs of one pattern and class keep the class",
-                    ("not true as stated" if biased else "reproduced") if convex == 0 else "not reproduced",
-                    f"{neuron}: {convex:,} of {total:,} random ones differ",
-                )
-            )
+        changed = sum(row["conic_changed" if cone else "convex_changed"] for row in own)
+        numbers = f"{neuron}: {changed:,} of {total:,} random ones differ"
+        found.append(_conic(neuron, changed, numbers) if cone else _convex(neuron, changed, numbers))
     for neuron in dict.fromkeys(row["neuron"] for row in rows):
         shares = [row["certified"] for row in rows if row["neuron"] == neuron]
         share = Share(sum(s["count"] for s in shares), sum(s["total"] for s in shares))
-        low, high = share.interval
-        what = "cones" if cone else "hulls"
-        found.append(
-            Finding(
-                f"{neuron}: {what} of {answer['result']['points']} random inputs of one class, patterns different",
-                "reproduced" if share.count else "not reproduced",
-                f"{share.count} of {share.total} certified ({100 * low:.0f} to {100 * high:.0f}%)",
-            )
-        )
+        found.append(_proofs(neuron, share, answer["result"]["points"], cone=cone))
     return found
+
+
+def _convex(neuron: str, changed: int, numbers: str) -> Finding:
+    if neuron != "zero_bias":
+        claim = "Such guarantees hardly exist in networks with biases (Theorem 3)"
+        return Finding(claim, "reproduced" if changed else "not true as stated", numbers)
+    claim = "Theorem 3: convex combinations of inputs of one pattern and class keep the class"
+    return Finding(claim, "not reproduced" if changed else "reproduced", numbers)
+
+
+def _conic(neuron: str, changed: int, numbers: str) -> Finding:
+    numbers += f" (weights over {10 ** (2 * SPAN):,.0f} to 1)"
+    if neuron != "zero_bias":
+        claim = "Beyond Theorem 3: with biases non-negative combinations of them need not keep the class"
+        return Finding(claim, "reproduced" if changed else "not reproduced", numbers)
+    claim = "Beyond Theorem 3: without biases non-negative combinations of inputs of one pattern and class keep it too"
+    return Finding(claim, "not reproduced" if changed else "reproduced", numbers)
+
+
+def _proofs(neuron: str, share: Share, points: int, *, cone: bool) -> Finding:
+    low, high = share.interval
+    numbers = f"{neuron}: {share.count} of {share.total} certified ({100 * low:.0f} to {100 * high:.0f}%)"
+    mixtures = "cones" if cone else "hulls"
+    if cone and neuron != "zero_bias":
+        claim = f"With biases no {mixtures} can be certified: the class may change with the contrast"
+        return Finding(claim, "not reproduced" if share.count else "reproduced", numbers)
+    claim = f"Most {mixtures} of {points} random inputs of one class can be certified, whatever their patterns"
+    return Finding(claim, "reproduced" if low > 0.5 else "not reproduced", numbers)
