@@ -59,6 +59,19 @@ def test_gradients_against_a_dense_implicit_solve(units, coupling, slope, spread
         assert (ours.cpu().double() - theirs).abs() <= 1e-4 * (theirs.abs() + true.abs().sum())
 
 
+def test_rows_that_share_a_program_each_get_a_grid_that_will_do():
+    """Narrow rows beside wide ones, weak couplings beside strong ones, and one row more than a program takes."""
+    units = 100
+    scale = torch.logspace(-1.5, 0.1, 17, device=DEVICE)
+    a = scale.unsqueeze(1) * torch.randn(17, units, device=DEVICE)
+    coupling = torch.tensor([-0.5, 0.05, -0.1], device=DEVICE)
+    z, _, residual, _, converged = kernels.solve(a, coupling, torch.full((1,), 10.0, device=DEVICE), 1e-4, 60)
+    assert converged.all()
+    for row in range(17):
+        own = violation(z[row : row + 1].cpu(), a[row : row + 1].cpu(), coupling[row % 3].item(), 10.0)
+        assert own <= residual[row].item()
+
+
 # Of infinities, which a GPU does not mention.
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("units", [20, 80])

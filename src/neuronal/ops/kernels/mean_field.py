@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -19,14 +18,9 @@ _PAIRS = 2048
 # Programs of a launch that keep a GPU busy.
 _MANY = 528
 _WIDE_WARPS = 8
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How a kernel for long rows is cut: warps, and registers per thread at most (None: no limit)."""
-
-    warps: int
-    registers: int | None = None
+# What was fastest on an H200. Units of a row that are taken at a time on their way to the nodes, and back.
+_GRID = {"W": 8, "V": 32, "num_warps": 4, "num_stages": 1}
+_GRADIENT = {"C": 64, "num_warps": 2, "num_stages": 1}
 
 
 @cache
@@ -46,11 +40,6 @@ def covers(a: Tensor, tolerance: float, sigma: str) -> bool:
 def fits(a: Tensor, units: int, tolerance: float) -> bool:
     """Whether there is a kernel for rows of so many units, some of which there are."""
     return tolerance >= _FINEST and 2 <= units <= MOST and a.numel() > 0 and _triton_is_there()
-
-
-def launch_for(units: int, *, backward: bool) -> Launch:
-    """What was fastest on an H200."""
-    return Launch(warps=2)
 
 
 def _packed(units: int) -> tuple[int, int]:
@@ -85,6 +74,8 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
         units: Length of a row, if ``a`` is not ``(rows, N)``.
     """
     from neuronal.ops.kernels import grid, pairs, wide
+    from neuronal.ops.kernels.nodes import ROWS
+    from neuronal.ops.kernels.tables import tables
 
     a, coupling, slope = a.contiguous(), coupling.contiguous(), slope.contiguous()
     units = units or a.shape[1]
@@ -94,16 +85,13 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
     steps = torch.empty(rows, dtype=torch.long, device=a.device)
     converged = torch.empty(rows, dtype=torch.bool, device=a.device)
     given: tuple[Any, ...]
-    options: dict[str, Any]
     if units <= FEW:
         together, padded = _packed(units)
         given = (a, coupling, slope, z, kept, residual, steps, converged, rows, couplings, slopes, units)
         pairs.forward[(-(-rows // together),)](*given, tolerance, max_steps, R=together, N=padded, num_warps=1)
     else:
-        cut = launch_for(units, backward=False)
-        given = (a, coupling, slope, z, kept, residual, steps, couplings, slopes, tolerance, max_steps)
-        options = {"num_warps": cut.warps, "num_stages": 1, "maxnreg": cut.registers}
-        grid.forward[(rows,)](*given, units=units, C=32 * cut.warps, **options)
+        given = (a, coupling, slope, z, kept, residual, steps, *tables(a.device), rows, couplings, slopes)
+        grid.forward[(-(-rows // ROWS.value),)](*given, tolerance, max_steps, units, **_GRID)
         programs = _programs(rows)
         space = torch.empty(programs * wide.SPACES * units, dtype=a.dtype, device=a.device)
         given = (a, coupling, slope, z, kept, residual, steps, converged, space, rows, couplings, slopes)
@@ -115,7 +103,7 @@ def vjp(
     g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, units: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Gradients for a, and for coupling and slope of every row, ``(2, rows)``."""
-    from neuronal.ops.kernels import grid, pairs, wide
+    from neuronal.ops.kernels import gradient, pairs, wide
 
     g, z, coupling, slope = g.contiguous(), z.contiguous(), coupling.contiguous(), slope.contiguous()
     units = units or z.shape[1]
@@ -129,13 +117,12 @@ def vjp(
         options = {"R": together, "N": padded, "num_warps": 1}
         pairs.backward[(-(-rows // together),)](*given, WITH_SLOPE=with_slope, **options)
         return v, of_rows
-    cut = launch_for(units, backward=True)
     programs = _programs(rows)
     # What one kernel works in, the other can.
     space = torch.empty(max(programs * wide.SPACES, rows) * units, dtype=z.dtype, device=z.device)
     given = (g, z, coupling, slope, v, space, of_rows, of_rows[1], couplings, slopes)
-    options = {"num_warps": cut.warps, "num_stages": 1, "maxnreg": cut.registers, "C": 32 * cut.warps}
-    grid.backward[(rows,)](*given, units=units, WITH_COUPLING=with_coupling, WITH_SLOPE=with_slope, **options)
+    options = {"units": units, "WITH_COUPLING": with_coupling, "WITH_SLOPE": with_slope, **_GRADIENT}
+    gradient.backward[(rows,)](*given, **options)
     given = (g, z, coupling, slope, v, of_rows, of_rows[1], space, rows, couplings, slopes, units)
     wide.backward[(programs,)](*given, WITH_SLOPE=with_slope, num_warps=_WIDE_WARPS)
     return v, of_rows
