@@ -178,10 +178,10 @@ def _replayed_seconds(action: Callable[[], None], device: torch.device) -> float
 
 
 def special_functions(units: int, steps: float) -> int:
-    """Of a row, forward and backward: one per pair and step; or two per node and table, and a division per unit."""
+    """Of a row, forward and backward: one per pair and step; or two tables for the gradient, and divisions per unit."""
     if units <= kernels.FEW:
         return int((steps + 1) * units * (units + 1))
-    return int((steps + 1) * 4 * 256 + 2 * units)
+    return 4 * 256 + 2 * units
 
 
 def ahead() -> list[Job]:
