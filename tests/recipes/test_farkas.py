@@ -40,3 +40,12 @@ def test_every_claim_is_about_rows_there_are():
             assert rows <= names or name == "farkas/table4_best_practice"
     full = REPRODUCTIONS["farkas/table4_best_practice"].scales["small"]
     assert {claim["row"] for claim in full.options["claims"]} <= {recipe.name for recipe in full.recipes}
+
+
+def test_tables_share_what_they_train_alike():
+    prints = {
+        name: {recipe.fingerprint() for recipe in REPRODUCTIONS[f"farkas/{name}"].scales["small"].recipes}
+        for name in ("table1_cifar10", "sum_vs_mean", "deep_large_lr")
+    }
+    assert len(prints["table1_cifar10"] & prints["sum_vs_mean"]) == 2
+    assert not prints["table1_cifar10"] & prints["deep_large_lr"]
