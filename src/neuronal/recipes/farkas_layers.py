@@ -50,12 +50,12 @@ FASHION = Recipe(
     widths=(64,) * 4,
     data="fashion_mnist",
     optim="sgd",
-    lr=0.05,
+    lr=0.01,
     momentum=0.9,
     weight_decay=5e-4,
     decay_weights_only=True,
     schedule="step",
-    epochs=5,
+    epochs=4,
     batch_size=128,
     holdout=0.0,
     seeds=(0, 1, 2),
@@ -191,11 +191,17 @@ ACTIVATIONS = Reproduction(
 
 # The promise itself
 
-SHAPES = {"4 x 64": (64,) * 4, "8 x 32": (32,) * 8, "12 x 8": (8,) * 12}
+SHAPES = {
+    "4 x 64": replace(FASHION, family="standard"),
+    "4 x 64, rate 0.05": replace(FASHION, family="standard", lr=0.05),
+    "8 x 32": replace(FASHION, family="standard", widths=(32,) * 8),
+    "12 x 8": replace(FASHION, family="standard", widths=(8,) * 12),
+}
+"""Layers times units."""
 
 
 def _in_shape(shape: str) -> tuple[Recipe, ...]:
-    plain = replace(FASHION, name=f"{shape}, standard", family="standard", widths=SHAPES[shape])
+    plain = replace(SHAPES[shape], name=f"{shape}, standard")
     farkas = replace(plain, family="farkas", name=f"{shape}, Farkas sum")
     return plain, farkas, named(farkas, f"{shape}, Farkas mean", aggregate="mean")
 
@@ -227,7 +233,7 @@ DEAD_UNITS = Reproduction(
     ),
     departs=(
         "The paper measures none of it. Networks are ours: an ordinary one, a deep one, and one as deep and narrow as those "
-        "that are born dead; torch's own start, no norm. Paper: the same on CIFAR-10, 200 epochs."
+        "that are born dead; torch's own start, no norm, rate 0.01 where nothing else is said. Paper: the same on CIFAR-10, 200 epochs."
     ),
 )
 
@@ -237,7 +243,7 @@ GEOMETRIC = replace(FASHION, name="geometric", family="geometric")
 FIXUP = replace(
     FASHION, name="ResNet9 with Fixup", family="standard", model="resnet9", widths=(), norm="fixup", scalar_lr=0.1
 )
-FIXUP = replace(FIXUP, model_options={"width": 8}, fraction=0.2, channels_last=True, seeds=(0, 1, 2))
+FIXUP = replace(FIXUP, model_options={"width": 8}, lr=0.05, fraction=0.2, channels_last=True)
 WITH_OTHERS = Reproduction(
     name="farkas/with_others",
     title="The promise on top of geometric neurons and of Fixup",

@@ -60,6 +60,11 @@ def test_failed_is_broken_down_or_at_chance(accuracy, broken, trains, fails):
     assert verdict("fails", row("a", accuracy, broken)) == fails
 
 
+@pytest.mark.parametrize("kind", ["better", "alike"])
+def test_failures_on_both_sides_are_no_comparison(kind):
+    assert verdict(kind, row("a", [0.1, 0.1]), row("b", [], broken=(0, 1)), within=1.0) == "not measured"
+
+
 def test_claims_of_rows_that_are_not_there_are_left_out():
     assert judged([{"kind": "trains", "row": "c", "text": "t"}], [row("a", [0.5])], CHANCE) == []
 

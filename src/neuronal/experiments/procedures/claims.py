@@ -50,7 +50,13 @@ def judged(claims: Sequence[Claim], rows: Sequence[Mapping[str, Any]], chance: f
     """A finding for each claim whose rows were measured."""
     by_name = {row["name"]: row for row in rows}
     wanted = [c for c in claims if c["kind"] in KINDS and {c["row"], c.get("than", c["row"])} <= set(by_name)]
-    return [Finding(claim["text"], *KINDS[claim["kind"]](claim, by_name, chance)) for claim in wanted]
+    return [Finding(claim["text"], *_judge(claim, by_name, chance)) for claim in wanted]
+
+
+def _judge(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
+    if "than" in claim and rows[claim["row"]]["mean"] is None and rows[claim["than"]]["mean"] is None:
+        return "not measured", f"{_both(claim, rows)}: there is nothing to compare"
+    return KINDS[claim["kind"]](claim, rows, chance)
 
 
 def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
