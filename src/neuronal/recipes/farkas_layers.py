@@ -233,7 +233,8 @@ DEAD_UNITS = Reproduction(
     ),
     departs=(
         "The paper measures none of it. Networks are ours: an ordinary one, a deep one, and one as deep and narrow as those "
-        "that are born dead; torch's own start, no norm, rate 0.01 where nothing else is said. Paper: the same on CIFAR-10, 200 epochs."
+        "that are born dead; torch's own start, no norm, rate 0.01 where nothing else is said. Paper: the same on CIFAR-10, "
+        "200 epochs."
     ),
 )
 
