@@ -33,15 +33,16 @@ def test_every_one_runs_at_smoke(name, tmp_path):
     assert tables(answer)
     assert sentences(answer)
     page = results_page("all", read_results(file.parent))
-    assert page.count("<svg") == len(drawings(answer)) > 0 or answer["procedure"] == "regions"
+    assert page.count("<svg") == len(drawings(answer)) > 0 or answer["procedure"] in ("regions", "cutoff")
     assert file == tmp_path / "results" / f"{name}.smoke.json"
 
 
 @pytest.mark.parametrize("name", REPRODUCTIONS)
 def test_every_one_has_the_papers_own_setting(name):
     one = REPRODUCTIONS[name]
-    # ImageNet is out of reach of what is called small.
-    assert set(one.scales) == set(SCALES) - ({"small"} if "imagenet" in name else set())
+    # ImageNet is out of reach of what is called small, and the same networks on CIFAR-10 say what CIFAR-100 would.
+    out_of_reach = "imagenet" in name or name.endswith("cifar100")
+    assert set(one.scales) == set(SCALES) - ({"small"} if out_of_reach else set())
     for setting in one.scales.values():
         names = [(recipe.name, recipe.family) for recipe in setting.recipes]
         assert len(set(names)) == len(names)
@@ -236,7 +237,7 @@ def test_findings_are_made_from_the_results_alone(tmp_path, capsys, monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert main(["findings", "zero_bias"]) == 0
     empty = capsys.readouterr().out
-    assert empty.count("not measured") == len(REPRODUCTIONS)
+    assert empty.count("not measured") == sum(name.startswith("zero_bias/") for name in REPRODUCTIONS)
     small = replace(
         TABLE1_MNIST_FCN, scales={"small": TABLE1_MNIST_FCN.scales["smoke"]}, name="zero_bias/table1_mnist_fcn"
     )

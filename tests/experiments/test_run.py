@@ -134,7 +134,14 @@ def test_less_data_and_wrong_labels_are_those_of_training_only(quick):
 
 def test_changes_of_the_images_and_scaling_reach_the_training(quick):
     plain = run(quick, 0)
-    for change in ({"crop": 1}, {"flip": True}, {"cutout": 3}, {"contrast": (0.5, 1.5)}, {"scaling": "standardise"}):
+    for change in (
+        {"crop": 1},
+        {"flip": True},
+        {"cutout": 3},
+        {"cutout": 3, "cutout_fill": "mean"},
+        {"contrast": (0.5, 1.5)},
+        {"scaling": "standardise"},
+    ):
         changed = run(replace(quick, **change), 0)
         assert changed.epochs[-1]["loss"] != plain.epochs[-1]["loss"]
         assert changed.recipe.fingerprint() != quick.fingerprint()

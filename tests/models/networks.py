@@ -14,6 +14,7 @@ SMALL = {
     "cnn": {"widths": (4, 4, 6)},
     "vgg6": {"widths": (4, 4, 4)},
     "ucn": {},
+    "one_sided": {"widths": (8, 6)},
     **{name: {"width": 4} for name in RESNETS},
     **{name: {"width": 8} for name in FARKASNETS},
     "vit_tiny": {"width": 12, "depth": 2},
@@ -33,6 +34,7 @@ ALLOWED = (
     | {(model, neuron, norm) for model in PLAIN for neuron in FAMILIES for norm in GOES_WITH[neuron] - {"fixup"}}
     # Here batch norm stands after the ReLU and leaves the Farkas promise alone.
     | {("ucn", "farkas", "batch")}
+    | {("one_sided", neuron, "none") for neuron in FAMILIES}
     | {(model, "farkas", norm) for model in FARKASNETS for norm in ("none", "batch")}
     | {("vit_tiny", neuron, "layer") for neuron in FAMILIES if neuron != "zero_bias"}
 )

@@ -84,3 +84,22 @@ def test_published_blocks_widen():
 def test_a_small_image_is_refused():
     with pytest.raises(ValueError, match="farkasnet50 halves the image 3 times and needs img_size >= 8, got 7"):
         create_model("farkasnet50", "farkas", img_size=7)
+
+
+def test_the_papers_own_bias_everywhere():
+    net = small("farkasnet18", "farkas", rule="max")
+    closed = [m for m in net.modules() if isinstance(m, FarkasConv2d | FarkasResidual)]
+    assert all(m.balance.rule == "max" for m in closed)
+
+
+@pytest.mark.parametrize(("img_size", "stem", "side"), [(32, None, 32), (128, None, 32), (32, "imagenet", 8)])
+def test_large_images_are_made_smaller_first(img_size, stem, side):
+    net = create_model("farkasnet18", "farkas", num_classes=3, img_size=img_size, width=8, stem=stem)
+    sizes = []
+    next(m for m in net.modules() if isinstance(m, FarkasBasicBlock)).register_forward_pre_hook(
+        lambda _, inputs: sizes.append(inputs[0].shape[-1])
+    )
+    assert net(torch.zeros(1, 3, img_size, img_size)).shape == (1, 3)
+    assert sizes == [side]
+    with pytest.raises(ValueError, match="stem needs to be"):
+        create_model("farkasnet18", "farkas", stem="small")

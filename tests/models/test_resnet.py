@@ -114,3 +114,10 @@ def test_nf_variance_is_counted_from_stage_to_stage():
     expected = [1, 1.04] + 3 * [1.08, 1.04]
     assert [block.beta**-2 for block in blocks] == pytest.approx(expected)
     assert [block.shortcut is not None for block in blocks] == [False, False] + 3 * [True, False]
+
+
+def test_other_depths_of_a_network():
+    net = create_model("resnet34", width=4, depths=(5, 5, 5), norm="none")
+    assert [len(stage) for name, stage in net.features.named_children() if name.startswith("stage")] == [5, 5, 5]
+    assert net.num_features == 16
+    assert count("resnet18", width=4) == count("resnet18", width=4, depths=(2, 2, 2, 2))

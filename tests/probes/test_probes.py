@@ -16,6 +16,7 @@ from neuronal.probes.curvature import curvature
 from neuronal.probes.dead_units import dead_units
 from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
+from neuronal.probes.silence import silence
 from neuronal.probes.zero_image import zero_image
 
 
@@ -198,3 +199,19 @@ def test_distances_of_networks_that_are_too_large_are_not_begun(monkeypatch):
     assert "7e+01 operations" in module.boundary_distance(model, split)["why"]
     monkeypatch.setattr(module, "OPERATIONS", 150.0)
     assert module.boundary_distance(model, split)["rows"] == 2
+
+
+def test_silence_of_vectors_and_maps():
+    # Off for both units where x <= 0 and x >= 1; the second unit alone is dead for no image.
+    model = nn.Sequential(linear([[1.0], [-1.0]], [-1.0, 0.0]), nn.ReLU(), nn.Linear(2, 2))
+    split = Split(torch.tensor([[-1.0], [0.5], [2.0], [1.0]]), torch.zeros(4))
+    found = silence(model, split)
+    assert (found["images"], found["silent"], found["dead_layers"]) == (4, 2, 0)
+    assert found["layers"] == [{"name": "1", "silent": 2}]
+    conv = nn.Conv2d(1, 2, 1)
+    conv.weight.data, conv.bias.data = torch.tensor([1.0, 2.0]).view(2, 1, 1, 1), torch.zeros(2)
+    # One dark position makes a map silent there.
+    maps = Split(torch.tensor([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]).view(3, 1, 1, 2), torch.zeros(3))
+    found = silence(nn.Sequential(conv, nn.ReLU(), nn.Flatten(), nn.Linear(4, 2)), maps)
+    assert (found["silent"], found["dead_layers"]) == (2, 0)
+    assert silence(nn.Linear(1, 2), split) == {"images": 4, "silent": 0, "layers": [], "dead_layers": 0}

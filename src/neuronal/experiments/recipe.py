@@ -35,7 +35,7 @@ class Recipe:
         data: A name in ``DATASETS``, or the path of a table or of a folder of images.
         scaling: One of ``SCALINGS``.
         fraction, wrong_labels: See :mod:`neuronal.data.training_set`.
-        resized_crop, crop, flip, cutout, contrast: As in :class:`neuronal.data.augment.Augment`.
+        resized_crop, crop, flip, cutout, cutout_fill, contrast: As in :class:`neuronal.data.augment.Augment`.
         holdout: Fraction of the training data kept apart to follow accuracy while training.
         epochs: Passes over the training data.
         batch_size: Images per step.
@@ -66,6 +66,7 @@ class Recipe:
     crop: int = 0
     flip: bool = False
     cutout: int = 0
+    cutout_fill: str = "zero"
     contrast: tuple[float, ...] = ()
     holdout: float = 0.1
     epochs: int = 30

@@ -132,7 +132,7 @@ def training_data(recipe: Recipe, data: Dataset, seed: int) -> tuple[Split, Spli
 
 def augment(recipe: Recipe) -> Augment:
     """The random changes a recipe asks for; mixup is the plan's."""
-    names = ("resized_crop", "crop", "flip", "cutout", "contrast")
+    names = ("resized_crop", "crop", "flip", "cutout", "cutout_fill", "contrast")
     return Augment(**{name: getattr(recipe, name) for name in names})
 
 

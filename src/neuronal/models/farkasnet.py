@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from torch import nn
 
@@ -11,7 +11,7 @@ from neuronal.models.classifier import Classifier
 from neuronal.models.registry import register_model
 from neuronal.names import unknown
 from neuronal.nn.families import Family
-from neuronal.nn.farkas import Aggregate, FarkasConv2d
+from neuronal.nn.farkas import Aggregate, FarkasConv2d, Rule
 from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasBottleneck, Norm
 
 _NORMS: dict[str | None, Norm | None] = {
@@ -20,6 +20,7 @@ _NORMS: dict[str | None, Norm | None] = {
     "batch": lambda channels: nn.BatchNorm2d(channels, affine=False),
 }
 Block = type[FarkasBasicBlock] | type[FarkasBottleneck]
+Stem = Literal["cifar", "imagenet"]
 
 
 class Size(NamedTuple):
@@ -39,20 +40,25 @@ def _features(
     depths: Sequence[int],
     width: int,
     norm: Norm | None,
-    aggregate: Aggregate,
+    stem: Stem,
+    balance: dict[str, Any],
     **blocks: Any,
 ) -> tuple[nn.Sequential, int]:
     """Stem, stages and the mean over positions; and the number of channels at the end."""
     size = width
-    features = _activated(FarkasConv2d(in_chans, size, 3, padding=1, aggregate=aggregate), size, norm)
+    if stem == "cifar":
+        features = _activated(FarkasConv2d(in_chans, size, 3, padding=1, **balance), size, norm)
+    else:
+        features = _activated(FarkasConv2d(in_chans, size, 7, stride=2, padding=3, **balance), size, norm)
+        features.append(nn.MaxPool2d(3, stride=2, padding=1))
     for number, depth in enumerate(depths):
         if number:
             wider = width * 2**number
-            features += _activated(FarkasConv2d(size, wider, 1, aggregate=aggregate), wider, norm)
+            features += _activated(FarkasConv2d(size, wider, 1, **balance), wider, norm)
             features.append(nn.AvgPool2d(2))
             size = wider
         for _ in range(depth):
-            made = block(size, norm=norm, aggregate=aggregate, **blocks)
+            made = block(size, norm=norm, **balance, **blocks)
             features.append(made)
             size = made.out_channels
     return nn.Sequential(*features, nn.AdaptiveAvgPool2d(1), nn.Flatten()), size
@@ -71,8 +77,10 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
         width: int | None = None,
         norm: str | None = None,
         aggregate: Aggregate = "sum",
+        rule: Rule = "softplus",
         zero_last: bool = False,
         published: bool = False,
+        stem: Stem | None = None,
     ) -> Classifier:
         if layers.name != "farkas":
             raise ValueError(
@@ -80,8 +88,11 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
             )
         if norm not in _NORMS:
             raise ValueError(unknown(f"norm of {name}", str(norm), [known for known in _NORMS if known]))
+        if stem not in (None, "cifar", "imagenet"):
+            raise ValueError(f"stem needs to be 'cifar', 'imagenet' or None, got {stem!r}.")
+        chosen: Stem = stem or ("cifar" if img_size < 128 else "imagenet")
         size = theirs if published else ours
-        halvings = len(size.depths) - 1
+        halvings = len(size.depths) - 1 + (2 if chosen == "imagenet" else 0)
         if img_size < 2**halvings:
             raise ValueError(
                 f"{name} halves the image {halvings} times and needs img_size >= {2**halvings}, got {img_size}."
@@ -92,7 +103,8 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
             size.depths,
             width or size.width,
             _NORMS[norm],
-            aggregate,
+            chosen,
+            {"aggregate": aggregate, "rule": rule},
             widen=published,
             zero_last=zero_last,
         )
@@ -114,9 +126,11 @@ _DOC = """Farkas network with the depth and the parameters of resnet{number}; fo
             with the CIFAR stem and norm ``"none"``, to 2%: {ours.width}, with {ours.depths} blocks per stage.
         norm: ``"none"`` (the default) or ``"batch"``: batch norm without parameters, after every ReLU.
         aggregate: How the last unit of a layer balances the others, ``"sum"`` or ``"mean"``.
+        rule: ``"max"`` for the paper's own bias, which may leave all units of a layer at 0.
         zero_last: Starts the last convolution of every branch at zero.
         published: The authors' network instead: {theirs.depths} blocks, each of which widens by one channel, and width
             {theirs.width}.
+        stem: ``"cifar"``: 3x3, no pooling. ``"imagenet"``: 7x7 of stride 2 and max-pooling. ``None``: by image size.
 
     Law:
         Before every ReLU some channel is positive, at every position and for every image (tests/models/test_farkasnet.py).

@@ -150,6 +150,7 @@ def _resnet(number: int, block: Block, depths: Sequence[int]) -> Callable[..., C
         in_chans: int,
         img_size: int,
         width: int = 64,
+        depths: Sequence[int] = depths,
         stem: Stem | None = None,
         norm: str | None = None,
     ) -> Classifier:
@@ -169,6 +170,7 @@ def _resnet(number: int, block: Block, depths: Sequence[int]) -> Callable[..., C
 
     Args:
         width: Channels of the first stage.
+        depths: Blocks per stage, {", ".join(map(str, depths))} if left out.
         stem: ``"cifar"``: 3x3, no pooling. ``"imagenet"``: 7x7 of stride 2 and max-pooling. ``None``: by image size.
         norm: One of :data:`neuronal.models.norm.NORMS`.
 

@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from neuronal.experiments.procedures import (
+    accuracy_table,
+    activity,
+    born_dead,
     contrast_table,
+    cutoff,
     expressiveness,
     interpolation,
     ntk,
@@ -28,7 +32,11 @@ class Procedure(Protocol):
 
 
 PROCEDURES: dict[str, Any] = {
+    "accuracy_table": accuracy_table,
+    "activity": activity,
+    "born_dead": born_dead,
     "contrast_table": contrast_table,
+    "cutoff": cutoff,
     "expressiveness": expressiveness,
     "interpolation": interpolation,
     "ntk": ntk,

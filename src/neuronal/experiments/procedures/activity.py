@@ -1,0 +1,174 @@
+"""Units and layers that are off while a network is trained, and what can be proved of it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.certify.activity import NetworkActivity, certify_activity
+from neuronal.certify.check import check
+from neuronal.data.augment import Augment
+from neuronal.data.catalogue import load
+from neuronal.data.dataset import Dataset, Split
+from neuronal.experiments.procedures.accuracy_table import parameters
+from neuronal.experiments.procedures.claims import Claim, judged, learnt, said
+from neuronal.experiments.procedures.finding import Finding, Verdict
+from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.reproduction import Setting
+from neuronal.experiments.run import augment, network, plan, training_data
+from neuronal.probes.dead_units import dead_units
+from neuronal.probes.score import score
+from neuronal.probes.silence import silence
+from neuronal.train.loop import Diverged, fit
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+MEASURES = ("dead_units", "dead_layers", "silent")
+"""Shares: of units off on every image, of layers off on every image, of images that leave some layer without any."""
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every recipe with every seed: the three shares before training and after each epoch, accuracy, certificates.
+
+    ``options``: ``images``, how many test images are looked at; ``classes``; ``claims``, those of
+    :mod:`neuronal.experiments.procedures.claims` and three more kinds: ``never_silent``, ``fewer_dead``, ``certified``.
+    """
+    chance = 1 / setting.options["classes"]
+    rows = []
+    for recipe in setting.recipes:
+        data = load(recipe.data).scaled(recipe.scaling)
+        looked = data.test.rows(torch.arange(min(setting.options["images"], len(data.test))))
+        accuracy, broken, over, proofs = {}, {}, {}, {}
+        for seed in recipe.seeds:
+            work.say(f"{recipe.name}, {recipe.family}, seed {seed}")
+            model = network(recipe, data, seed)
+            shares, failure = _followed(model, recipe, data, looked, seed)
+            over[str(seed)] = shares
+            if failure:
+                broken[str(seed)] = failure
+                continue
+            accuracy[str(seed)] = score(model, data.test)["accuracy"]
+            proofs[str(seed)] = certified(model.cpu().double().eval(), looked)
+        rows.append(
+            {"name": recipe.name, "neuron": recipe.family, "parameters": parameters(recipe)}
+            | learnt(accuracy, broken, chance)
+            | {"over_training": over, "certificates": proofs}
+        )
+    return {"rows": rows, "chance": chance}
+
+
+def _followed(
+    model: nn.Module, recipe: Recipe, data: Dataset, looked: Split, seed: int
+) -> tuple[dict[str, list[float]], str]:
+    """Trains it; the shares at the start and after every epoch, and why it broke down if it did."""
+    shares: dict[str, list[float]] = {name: [] for name in MEASURES}
+
+    def look(network: nn.Module, step: int) -> Mapping[str, float]:
+        now = off(network, looked)
+        for name in MEASURES:
+            shares[name].append(now[name])
+        return now
+
+    look(model, 0)
+    try:
+        train, changes = training_data(recipe, data, seed)[0], augment(recipe)
+        fit(model, train, plan(recipe), seed=seed, probes=[look], augment=_applied(changes))
+    except Diverged as diverged:
+        return shares, str(diverged)
+    return shares, ""
+
+
+def _applied(changes: Augment) -> Callable[[Tensor, torch.Generator], Tensor] | None:
+    return changes.apply if changes != Augment() else None
+
+
+def off(model: nn.Module, split: Split) -> dict[str, float]:
+    """The three shares."""
+    dead, silent = dead_units(model, split), silence(model, split)
+    return {
+        "dead_units": dead["dead"] / max(1, dead["units"]),
+        "dead_layers": silent["dead_layers"] / max(1, len(silent["layers"])),
+        "silent": silent["silent"] / max(1, silent["images"]),
+    }
+
+
+def certified(model: nn.Module, looked: Split) -> dict[str, Any]:
+    """For every image with pixels in [0, 1]: how many layers are proved to have an active unit, and how many not to."""
+    x = looked.x.double()
+    certificate = certify_activity(model, (torch.zeros_like(x[0]), torch.ones_like(x[0])), data=x)
+    evidence = certificate.evidence
+    assert isinstance(evidence, NetworkActivity)
+    verdicts = [layer.verdict for layer in evidence.layers]
+    margins = [layer.margin for layer in evidence.layers if layer.margin is not None]
+    return {
+        "layers": len(verdicts),
+        **{verdict: verdicts.count(verdict) for verdict in ("certified", "refuted", "unknown")},
+        "margin": min(margins, default=None),
+        "checked": certificate.verdict != "unknown" and check(certificate, model),
+    }
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """The claims, in their order."""
+    rows, chance = answer["result"]["rows"], answer["result"]["chance"]
+    by_name = {row["name"]: row for row in rows}
+    found = []
+    for claim in answer["options"].get("claims", ()):
+        if claim["kind"] not in KINDS:
+            found += judged([claim], rows, chance)
+        elif {claim["row"], claim.get("than", claim["row"])} <= set(by_name):
+            found.append(Finding(claim["text"], *KINDS[claim["kind"]](claim, by_name)))
+    return found
+
+
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+def values(row: Mapping[str, Any], name: str) -> list[Sequence[float]]:
+    """One of the shares over training, a list per seed."""
+    return [shares[name] for shares in row["over_training"].values()]
+
+
+def _never_silent(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
+    row = rows[claim["row"]]
+    worst = max(max(of) for of in values(row, "silent"))
+    looks = sum(map(len, values(row, "silent")))
+    text = f"at most {100 * worst:.2f}% of images leave a layer silent ({looks} looks, {row['seeds']} seeds)"
+    if than := claim.get("than"):
+        text += f"; {than}: up to {100 * max(max(of) for of in values(rows[than], 'silent')):.1f}%"
+    return "reproduced" if worst == 0 else "not reproduced", text
+
+
+def _fewer_dead(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
+    own, other = ([of[-1] for of in values(rows[claim[key]], "dead_units")] for key in ("row", "than"))
+    better = sum(a < b for a, b in zip(own, other, strict=True))
+    verdict: Verdict = "reproduced" if better == len(own) else "reproduced in part"
+    if sum(own) >= sum(other):
+        verdict = "not reproduced"
+    means = (100 * sum(of) / len(of) for of in (own, other))
+    text = "{:.1f}% of units dead at the end, against {:.1f}%".format(*means)
+    return verdict, f"{text}; fewer in {better} of {len(own)} seeds"
+
+
+def _certified(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
+    row = rows[claim["row"]]
+    proofs = list(row["certificates"].values())
+    if not proofs:
+        return "not measured", said(row)
+    whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
+    text = f"all {proofs[0]['layers']} layers certified in {whole} of {len(proofs)} trained networks"
+    if margins := [proof["margin"] for proof in proofs if proof["margin"] is not None]:
+        text += f", margin at least {min(margins):.2g}"
+    if refuted := sum(proof["refuted"] > 0 for proof in proofs):
+        text += f"; refuted in {refuted}"
+    if checked := sum(proof["checked"] for proof in proofs):
+        text += f"; {checked} checked by other code"
+    verdict: Verdict = "reproduced" if whole == len(proofs) else "reproduced in part" if whole else "not reproduced"
+    return verdict, text
+
+
+KINDS = {"never_silent": _never_silent, "fewer_dead": _fewer_dead, "certified": _certified}

@@ -1,0 +1,161 @@
+"""Two clouds of points and a unit that faces away from both (Figure 1 of the Farkas paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import cos, log, pi, sin
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.data.dataset import Split
+from neuronal.experiments.procedures.finding import Finding, Verdict
+from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.trace import outputs
+from neuronal.nn.farkas import FarkasLinear
+from neuronal.train.loop import fit
+from neuronal.train.optim import Plan
+from neuronal.train.seed import seeded
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+NETWORKS = {
+    "standard": "one unit, facing away from all points",
+    "standard, two units": "two units, both facing away from all points",
+    "batch norm": "one unit, batch norm before its ReLU",
+    "farkas": "one free unit and the one that closes the layer",
+}
+CLOUD, AWAY = 50, 1.0
+"""Points of each cloud; distance of the unit's line from the nearest point, at least."""
+
+
+def clouds(seed: int) -> tuple[Tensor, Tensor]:
+    """Points in the plane around two centres, and their classes."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.tensor([[-1.5, 0.0], [1.5, 0.0]])
+    x = torch.cat([centre + 0.4 * torch.randn(CLOUD, 2, generator=generator) for centre in centres])
+    return x, torch.arange(2).repeat_interleave(CLOUD)
+
+
+def facing_away(x: Tensor, seed: int, number: int = 0) -> tuple[Tensor, Tensor]:
+    """A unit vector in a random direction, and the offset with which no point is closer than ``AWAY`` to its line."""
+    generator = torch.Generator().manual_seed(1000 * number + seed)
+    angle = 2 * pi * torch.rand((), generator=generator).item()
+    w = torch.tensor([cos(angle), sin(angle)])
+    return w, -((x @ w).max() + AWAY)
+
+
+def network(name: str, x: Tensor, seed: int) -> nn.Sequential:
+    """One hidden layer whose free units start facing away from all of ``x``; the head starts as torch starts it."""
+    units = 1 if name in ("standard", "batch norm") else 2
+    with seeded(seed):
+        hidden = FarkasLinear(2, 2) if name == "farkas" else nn.Linear(2, units)
+        norm = [nn.BatchNorm1d(units)] if name == "batch norm" else []
+        model = nn.Sequential(hidden, *norm, nn.ReLU(), nn.Linear(units, 2))
+    with torch.no_grad():
+        for number in range(1 if isinstance(hidden, FarkasLinear) else units):
+            w, b = facing_away(x, seed, number)
+            rows, offsets = _free(hidden)
+            rows[number], offsets[number] = w, b
+    return model
+
+
+def _free(hidden: nn.Module) -> tuple[Tensor, Tensor]:
+    if isinstance(hidden, FarkasLinear):
+        assert hidden.balance.offsets is not None
+        return hidden.rows, hidden.balance.offsets
+    assert isinstance(hidden, nn.Linear)
+    return hidden.weight, hidden.bias
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every network and seed: gradient of the hidden layer at the start, loss and accuracy at the end; pictures of one.
+
+    ``options``: ``epochs`` of full-batch gradient descent, ``lr``, ``seeds``.
+    """
+    options = setting.options
+    rows, pictures = [], []
+    for name in NETWORKS:
+        for seed in options["seeds"]:
+            x, y = clouds(seed)
+            model = network(name, x, seed)
+            before = _lines(model, x, name)
+            gradient = hidden_gradient(model, x, y)
+            plan = Plan(epochs=options["epochs"], batch_size=len(x), optim="sgd", lr=options["lr"])
+            losses = [epoch.loss for epoch in fit(model, Split(x, y), plan, seed=seed).epochs]
+            model.cpu()
+            right = (outputs(model, x).argmax(1) == y).double().mean().item()
+            rows.append(
+                {"network": name, "seed": seed, "gradient": gradient, "loss": losses[-1], "accuracy": right}
+                | {"first_loss": losses[0]}
+            )
+            if seed == options["seeds"][0]:
+                pictures.append({"network": name, "before": before, "after": _lines(model, x, name)} | _points(x, y))
+    return {"rows": rows, "pictures": pictures, "networks": NETWORKS}
+
+
+def hidden_gradient(model: nn.Sequential, x: Tensor, y: Tensor) -> float:
+    """Norm of the loss's gradient by the hidden layer's parameters."""
+    loss = nn.functional.cross_entropy(model(x), y)
+    gradients = torch.autograd.grad(loss, list(model[0].parameters()))
+    return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
+
+
+def _lines(model: nn.Sequential, x: Tensor, name: str) -> list[list[float]]:
+    """Where each unit switches, w·x + b = 0, as (w1, w2, b); through batch norm with the statistics of all points."""
+    layer: Any = model[0]
+    weight, bias = layer.weight.detach(), layer.bias.detach()
+    if name == "batch norm":
+        norm: Any = model[1]
+        z = x @ weight.T + bias
+        scale = norm.weight.detach() / (z.var(0, correction=0) + norm.eps).sqrt()
+        bias = (bias - z.mean(0)) * scale + norm.bias.detach()
+        weight = weight * scale.unsqueeze(1)
+    return [[round(v, 5) for v in (*w.tolist(), b)] for w, b in zip(weight, bias.tolist(), strict=True)]
+
+
+def _points(x: Tensor, y: Tensor) -> dict[str, Any]:
+    return {"points": [[round(value, 3) for value in point] for point in x.tolist()], "labels": y.tolist()}
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """Standard networks stay where they are, the other two learn."""
+    rows = answer["result"]["rows"]
+    stuck = [name for name in NETWORKS if name.startswith("standard")]
+    found = [
+        Finding(
+            f"A standard network does not learn ({NETWORKS[name]})",
+            _all([row["gradient"] == 0 and row["loss"] > 0.95 * log(2) for row in _own(rows, name)]),
+            _said(_own(rows, name)),
+        )
+        for name in stuck
+    ]
+    for name, claim in (("batch norm", "Batch norm"), ("farkas", "A Farkas layer")):
+        own = _own(rows, name)
+        found.append(
+            Finding(
+                f"{claim} makes it learn ({NETWORKS[name]})",
+                _all([row["gradient"] > 0 and row["accuracy"] > 0.95 for row in own]),
+                _said(own),
+            )
+        )
+    return found
+
+
+def _own(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["network"] == name]
+
+
+def _all(holds: Sequence[bool]) -> Verdict:
+    return "reproduced" if all(holds) else "reproduced in part" if any(holds) else "not reproduced"
+
+
+def _said(rows: Sequence[Mapping[str, Any]]) -> str:
+    fitted = sum(row["accuracy"] > 0.95 for row in rows)
+    zero = sum(row["gradient"] == 0 for row in rows)
+    loss = sum(row["loss"] for row in rows) / len(rows)
+    return (
+        f"gradient exactly 0 in {zero}, points told apart in {fitted} of {len(rows)} seeds; loss at the end {loss:.3f}"
+    )

@@ -1,0 +1,147 @@
+"""How large a learning rate networks without batch norm bear: Table 4, Figure 5 and Section 3.3 of the Farkas paper."""
+
+from dataclasses import replace
+from typing import Any
+
+from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.reproduction import Reproduction, Setting
+from neuronal.recipes.farkas_layers import about, alike, better, named
+from neuronal.recipes.farkas_networks import CIFAR, SHORT, SIZES, TINY, at, farkasnet, resnet, small_enough
+
+AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
+"""Options; the sum is what there is without any, so that its networks are those of Table 1."""
+
+# Table 4
+
+
+def practice(base: Recipe) -> tuple[Recipe, ...]:
+    fixup = replace(resnet(base, 34, "fixup"), name="FixUp34", scalar_lr=0.1)
+    farkas = named(farkasnet(base, 34, "none"), "FarkasNet34", aggregate="mean", zero_last=True)
+    return resnet(base, 34, "batch"), resnet(base, 34, "none"), fixup, farkas
+
+
+def grid(base: Recipe) -> tuple[Recipe, ...]:
+    """Each at three rates, with and without normalised inputs; batch norm at the paper's rate only."""
+    normed, *others = practice(base)
+    cells = [(normed, 0.1), *((recipe, rate) for recipe in others for rate in (0.01, 0.05, 0.1))]
+    return tuple(at(recipe, rate, scaled=scaled) for recipe, rate in cells for scaled in (False, True))
+
+
+BEST = {
+    "classes": 10,
+    "claims": (
+        better(
+            "FarkasNet34, rate 0.05",
+            "FixUp34, rate 0.01",
+            "FarkasNet34 (rate 0.05) has a lower error than FixUp34 (rate 0.01)",
+        ),
+        better(
+            "FarkasNet34, rate 0.05",
+            "ResNet34, no norm, rate 0.01",
+            "FarkasNet34 (rate 0.05) has a lower error than ResNet34 without norm (rate 0.01)",
+        ),
+        about("trains", "FarkasNet34, rate 0.05", "FarkasNet34 trains at rate 0.05 without normalised inputs"),
+        about("fails", "FixUp34, rate 0.1", "FixUp34 does not train at a large rate unless inputs are normalised"),
+        about(
+            "trains", "FixUp34, rate 0.1, inputs normalised", "FixUp34 trains at a large rate with normalised inputs"
+        ),
+    ),
+}
+TABLE4 = Reproduction(
+    name="farkas/table4_best_practice",
+    title="Best practices without batch norm, over learning rates and normalised inputs",
+    where="Table 4, Figure 3",
+    procedure="accuracy_table",
+    scales={
+        "smoke": Setting(tuple(map(small_enough, (at(r, 0.05) for r in practice(TINY)))), BEST),
+        "small": Setting(grid(replace(CIFAR, epochs=4)), BEST),
+        "paper": Setting(grid(CIFAR), BEST),
+    },
+    reported={
+        "ResNet34, batch norm, rate 0.1": {"error": 6.77},
+        "ResNet34, no norm, rate 0.01": {"error": 9.18},
+        "FixUp34, rate 0.01": {"error": 7.49},
+        "FarkasNet34, rate 0.05": {"error": 7.12},
+    },
+    departs=(
+        "Small: 4 epochs instead of 200, the rate cut at the same shares. Fixup is our ResNet34 with its rules, its biases "
+        "those of the layers, and a tenth of the rate for scalars; whether the authors had that, or mixup, they do not say. "
+        "The paper shows one rate for each, and no normalised inputs."
+    ),
+)
+
+# Figure 5
+
+
+def large(base: Recipe, depth: int) -> tuple[Recipe, ...]:
+    farkas = farkasnet(base, depth, "none")
+    variants = (named(farkas, f"FarkasNet{depth} {kind}", **options) for kind, options in AGGREGATES.items())
+    return tuple(at(r, 0.1) for r in (*variants, replace(resnet(base, depth, "none"), name=f"ResNet{depth}")))
+
+
+def at_large_rate(depth: int) -> tuple[dict[str, Any], ...]:
+    return (
+        about(
+            "trains", f"FarkasNet{depth} mean, rate 0.1", f"FarkasNet{depth} with means trains at rate 0.1 without norm"
+        ),
+        about("fails", f"ResNet{depth}, rate 0.1", f"ResNet{depth} does not train at rate 0.1 without norm"),
+    )
+
+
+DEEP_LARGE_LR = Reproduction(
+    name="farkas/deep_large_lr",
+    title="101 layers, no norm, torch's own start, a large learning rate",
+    where="Figure 5",
+    procedure="accuracy_table",
+    scales={
+        "smoke": Setting(tuple(map(small_enough, large(TINY, 18))), {"classes": 10, "claims": at_large_rate(18)}),
+        "small": Setting(large(SHORT, 101), {"classes": 10, "claims": at_large_rate(101)}),
+        "paper": Setting(large(CIFAR, 101), {"classes": 10, "claims": at_large_rate(101)}),
+    },
+    departs=f"Small: 6 epochs instead of 200. With sums as well, which the paper does not show. {SIZES}",
+)
+
+# Section 3.3
+
+
+def aggregated(base: Recipe, *depths: int) -> tuple[Recipe, ...]:
+    return tuple(
+        at(named(farkasnet(base, depth, "none"), f"FarkasNet{depth} {kind}", **options), rate)
+        for depth in depths
+        for kind, options in AGGREGATES.items()
+        for rate in (0.01, 0.1)
+    )
+
+
+def of_aggregates(*depths: int) -> tuple[dict[str, Any], ...]:
+    return tuple(
+        claim
+        for depth in depths
+        for claim in (
+            about("trains", f"FarkasNet{depth} mean, rate 0.1", f"FarkasNet{depth} trains at rate 0.1 with means"),
+            about("fails", f"FarkasNet{depth} sum, rate 0.1", f"FarkasNet{depth} does not train at rate 0.1 with sums"),
+            alike(
+                f"FarkasNet{depth} mean, rate 0.01",
+                f"FarkasNet{depth} sum, rate 0.01",
+                1.0,
+                f"FarkasNet{depth}: at rate 0.01 sum and mean are alike (within 1 point)",
+            ),
+        )
+    )
+
+
+SUM_VS_MEAN = Reproduction(
+    name="farkas/sum_vs_mean",
+    title="Sum or mean, without norm, at two learning rates",
+    where="Section 3.3",
+    procedure="accuracy_table",
+    scales={
+        "smoke": Setting(tuple(map(small_enough, aggregated(TINY, 18))), {"classes": 10, "claims": of_aggregates(18)}),
+        "small": Setting(aggregated(SHORT, 18, 50), {"classes": 10, "claims": of_aggregates(18, 50)}),
+        "paper": Setting(aggregated(CIFAR, 18, 50), {"classes": 10, "claims": of_aggregates(18, 50)}),
+    },
+    departs=(
+        "The paper believes that large rates need the mean, and compares nothing. Small: 6 epochs instead of 200; the "
+        "networks of Table 1."
+    ),
+)

@@ -1,0 +1,122 @@
+"""Figures of what is measured of Farkas layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from neuronal.report.figures import COLOURS, Drawing, Sheet, blank, colour
+
+LINES = len(COLOURS)
+"""Lines a figure has at most: as many as there are colours."""
+
+
+def _accuracy(answer: Mapping[str, Any]) -> list[Drawing]:
+    return [_errors(answer), *_curves(answer)]
+
+
+def _errors(answer: Mapping[str, Any]) -> Drawing:
+    """One line per network from top to bottom."""
+    rows = answer["result"]["rows"]
+    chance = answer["result"]["chance"]
+    with blank(f"{answer['reproduction']}-errors") as sheet:
+        sheet.figure.set_size_inches(5.6, 0.8 + 0.24 * len(rows))
+        for place, row in enumerate(rows):
+            shade = colour(int(row["neuron"] != "standard"))
+            good = [100 * (1 - a) for seed, a in row["accuracy"].items() if seed not in row["failed"]]
+            sheet.axes.plot(good, [place] * len(good), "o", color=shade, markersize=4)
+            if row["failed"]:
+                sheet.axes.plot(100 * (1 - chance), place, "x", color="#b00020", markersize=6)
+                sheet.axes.annotate(
+                    f"{len(row['failed'])} failed ", (100 * (1 - chance), place), ha="right", va="center", fontsize=7
+                )
+            if given := answer["reported"].get(row["name"], {}).get("error"):
+                sheet.axes.plot(given, place, "D", markerfacecolor="none", color="#666666", markersize=5)
+        sheet.axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
+        sheet.axes.set(xlabel="test error (%)", xlim=(0, None))
+        sheet.axes.invert_yaxis()
+    caption = "Every dot a run; crosses at chance stand for runs that failed."
+    caption += " Open diamonds: reported." if answer["reported"] else ""
+    return Drawing(sheet.svg, "Test errors", caption)
+
+
+def _curves(answer: Mapping[str, Any]) -> list[Drawing]:
+    """Training errors, as many networks on a figure as there are colours."""
+    rows = [row for row in answer["result"]["rows"] if max(map(len, row["while_training"].values())) > 1]
+    found = []
+    for start in range(0, len(rows), LINES):
+        with blank(f"{answer['reproduction']}-curves-{start}") as sheet:
+            for number, row in enumerate(rows[start : start + LINES]):
+                for place, curve in enumerate(row["while_training"].values()):
+                    label = row["name"] if place == 0 else None
+                    errors = [100 * (1 - a) for a in curve]
+                    sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), linewidth=1, label=label)
+            sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
+            sheet.axes.legend(fontsize=7)
+        found.append(
+            Drawing(sheet.svg, "While training", "Training error, every run a line; one that breaks down ends.")
+        )
+    return found
+
+
+def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
+    found = []
+    for measure, label in (("dead_units", "dead units (%)"), ("silent", "images that silence a layer (%)")):
+        rows = answer["result"]["rows"]
+        for start in range(0, len(rows), LINES + 1):
+            with blank(f"{answer['reproduction']}-{measure}-{start}") as sheet:
+                for number, row in enumerate(rows[start : start + LINES + 1]):
+                    _mean(sheet, number, row["name"], [of[measure] for of in row["over_training"].values()])
+                sheet.axes.set(xlabel="epoch", ylabel=label, ylim=(-2, None))
+                sheet.axes.legend(fontsize=7)
+            caption = "After every epoch, 0 is before training; means over the runs that got so far."
+            found.append(Drawing(sheet.svg, label.removesuffix(" (%)").capitalize(), caption))
+    return found
+
+
+def _mean(sheet: Sheet, number: int, label: str, curves: Sequence[Sequence[float]]) -> None:
+    longest = max(map(len, curves))
+    means = [100 * float(np.mean([curve[i] for curve in curves if len(curve) > i])) for i in range(longest)]
+    style = "-" if number < LINES else "--"
+    sheet.axes.plot(range(longest), means, style, color=colour(number), linewidth=1.2, marker=".", label=label)
+
+
+def _born_dead(answer: Mapping[str, Any]) -> list[Drawing]:
+    found = []
+    for picture in answer["result"]["pictures"]:
+        with blank(f"{answer['reproduction']}-{picture['network']}") as sheet:
+            points, labels = np.array(picture["points"]), np.array(picture["labels"])
+            for label, marker in ((0, "o"), (1, "P")):
+                chosen = points[labels == label]
+                style: dict[str, Any] = {"color": colour(label), "marker": marker, "s": 12, "zorder": 3}
+                sheet.axes.scatter(chosen[:, 0], chosen[:, 1], label=f"class {label}", **style)
+            for lines, shade, words in ((picture["before"], "#999999", "start"), (picture["after"], "#009E73", "end")):
+                for place, line in enumerate(lines):
+                    _line(sheet, line, shade, words if place == 0 else None)
+            sheet.axes.set(aspect="equal", xlim=(-6, 6), ylim=(-4, 4))
+            sheet.axes.grid(visible=False)
+            sheet.axes.legend(fontsize=7, loc="upper left")
+        caption = "Where each unit switches, at the start and at the end; arrows point to where it is on."
+        found.append(Drawing(sheet.svg, picture["network"].capitalize(), caption))
+    return found
+
+
+def _line(sheet: Sheet, line: Sequence[float], shade: str, label: str | None) -> None:
+    """The line w·x + b = 0 with an arrow along w."""
+    w, b = np.array(line[:2]), line[2]
+    norm = float(np.linalg.norm(w))
+    if norm == 0:
+        return
+    foot, unit = -b * w / norm**2, w / norm
+    along = np.array([-unit[1], unit[0]])
+    ends = np.stack([foot - 20 * along, foot + 20 * along])
+    style = "-" if shade == "#009E73" else "--"
+    sheet.axes.plot(ends[:, 0], ends[:, 1], style, color=shade, linewidth=1.2, label=label)
+    tip = foot + 0.8 * unit
+    sheet.axes.annotate("", (tip[0], tip[1]), (foot[0], foot[1]), arrowprops={"arrowstyle": "->", "color": shade})
+
+
+FIGURES: dict[str, Any] = {"accuracy_table": _accuracy, "activity": _activity, "born_dead": _born_dead}
+"""By procedure."""

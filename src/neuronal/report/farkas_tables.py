@@ -1,0 +1,97 @@
+"""Tables of what is measured of Farkas layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+
+def _table(answer: Mapping[str, Any], texts: Sequence[str], numbers: Sequence[str], caption: str = "") -> Table:
+    title = f"{answer['title']} ({answer['where']}; scale {answer['scale']})"
+    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
+    drawn.caption = caption or None
+    for head in texts:
+        drawn.add_column(head, no_wrap=True)
+    for head in numbers:
+        drawn.add_column(head, justify="right")
+    return drawn
+
+
+def _error(row: Mapping[str, Any]) -> str:
+    if row["mean"] is None:
+        return "–"
+    spread = "" if row["standard_error"] is None else f" ± {100 * row['standard_error']:.2f}"
+    return f"{100 * (1 - row['mean']):.2f}{spread}"
+
+
+def _failed(row: Mapping[str, Any]) -> str:
+    return f"{len(row['failed'])} of {row['seeds']}"
+
+
+def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
+    reported = answer["reported"]
+    heads = ["error (%)", "failed", "parameters"]
+    heads += ["reported (%)"] if reported else []
+    heads += ["their parameters"] if any("parameters" in given for given in reported.values()) else []
+    drawn = _table(answer, ["network", "neuron"], heads, "mean ± standard error over the runs that learnt")
+    for row in answer["result"]["rows"]:
+        given = reported.get(row["name"], {})
+        beside = [
+            f"{given['error']:.2f}" if "error" in given else "",
+            f"{given.get('parameters', ''):,}" if given else "",
+        ]
+        cells = [_error(row), _failed(row), f"{row['parameters']:,}", *beside]
+        drawn.add_row(row["name"], row["neuron"], *cells[: len(heads)])
+    return [drawn]
+
+
+def _activity(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _table(
+        answer,
+        ["network"],
+        ["error (%)", "failed", "dead units (%)", "dead layers (%)", "silent images, most (%)", "certified", "refuted"],
+        "means over seeds at the end of training; silent images: the most at any time; layers certified and refuted",
+    )
+    for row in answer["result"]["rows"]:
+        over = list(row["over_training"].values())
+        proofs = list(row["certificates"].values())
+        ends = [f"{100 * sum(of[name][-1] for of in over) / len(over):.1f}" for name in ("dead_units", "dead_layers")]
+        counts = [f"{sum(p[v] for p in proofs)}/{sum(p['layers'] for p in proofs)}" for v in ("certified", "refuted")]
+        silent = f"{100 * max(max(of['silent']) for of in over):.1f}"
+        drawn.add_row(row["name"], _error(row), _failed(row), *ends, silent, *counts)
+    return [drawn]
+
+
+def _born_dead(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _table(answer, ["network", "units"], ["gradient 0 at the start", "told apart", "loss at the end"])
+    result = answer["result"]
+    for name, what in result["networks"].items():
+        own = [row for row in result["rows"] if row["network"] == name]
+        counts = [sum(row["gradient"] == 0 for row in own), sum(row["accuracy"] > 0.95 for row in own)]
+        loss = sum(row["loss"] for row in own) / len(own)
+        drawn.add_row(name, what, *(f"{count} of {len(own)}" for count in counts), f"{loss:.4f}")
+    return [drawn]
+
+
+def _cutoff(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = _table(answer, ["condition"], ["units", "cutoff c", "smallest largest pre-activation", "above c"])
+    for row in answer["result"]["rows"]:
+        least = min(row["smallest"])
+        kept = sum(value > row["cutoff"] for value in row["smallest"])
+        words = answer["result"]["conditions"][row["condition"]]
+        drawn.add_row(
+            words, str(row["units"]), f"{row['cutoff']:g}", f"{least:.4g}", f"{kept} of {len(row['smallest'])}"
+        )
+    return [drawn]
+
+
+TABLES: dict[str, Any] = {
+    "accuracy_table": _accuracy,
+    "activity": _activity,
+    "born_dead": _born_dead,
+    "cutoff": _cutoff,
+}
+"""By procedure."""

@@ -1,0 +1,87 @@
+"""Claims judged from accuracies that leave no doubt."""
+
+import pytest
+
+from neuronal.experiments.procedures.accuracy_table import findings
+from neuronal.experiments.procedures.claims import judged, learnt, outcome
+from neuronal.experiments.record import Failure, Record
+
+CHANCE = 0.1
+
+
+def row(name, accuracy, broken=()):
+    seeds = {str(seed): a for seed, a in enumerate(accuracy)}
+    return {"name": name} | learnt(seeds, {str(seed): "nan" for seed in broken}, CHANCE)
+
+
+def verdict(kind, *rows, **more):
+    claim = {"kind": kind, "row": "a", "text": "t", **({"than": "b"} if len(rows) > 1 else {}), **more}
+    (found,) = judged([claim], rows, CHANCE)
+    return found.verdict
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [
+        ([0.90, 0.91, 0.92], [0.80, 0.81, 0.82 + 1e-4], "reproduced"),
+        ([0.90, 0.91, 0.85], [0.80, 0.92, 0.84], "reproduced in part"),
+        ([0.90], [0.80], "reproduced in part"),
+        ([0.80, 0.81, 0.82], [0.90, 0.91, 0.92], "not reproduced"),
+    ],
+)
+def test_better_needs_an_interval_that_says_so(own, other, expected):
+    assert verdict("better", row("a", own), row("b", other)) == expected
+
+
+def test_a_run_that_broke_down_counts_as_chance():
+    a, b = row("a", [0.9, 0.9, 0.9]), row("b", [0.95], broken=(1, 2))
+    (found,) = judged([{"kind": "better", "row": "a", "than": "b", "text": "t"}], [a, b], CHANCE)
+    # Seed by seed -0.05, 0.8 and 0.8.
+    assert found.numbers.startswith("+51.67 points")
+    assert "error 5.00% (1 seeds), 2 of 3 runs failed" in found.numbers
+
+
+def test_alike_goes_by_points():
+    assert verdict("alike", row("a", [0.90]), row("b", [0.895]), within=1.0) == "reproduced"
+    assert verdict("alike", row("a", [0.90]), row("b", [0.88]), within=1.0) == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "broken", "trains", "fails"),
+    [
+        ([0.5, 0.6], (), "reproduced", "not reproduced"),
+        ([0.5, 0.1], (), "reproduced in part", "reproduced in part"),
+        ([0.1, 0.14], (), "not reproduced", "reproduced"),
+        ([], (0, 1), "not reproduced", "reproduced"),
+    ],
+)
+def test_failed_is_broken_down_or_at_chance(accuracy, broken, trains, fails):
+    assert verdict("trains", row("a", accuracy, broken)) == trains
+    assert verdict("fails", row("a", accuracy, broken)) == fails
+
+
+@pytest.mark.parametrize("kind", ["better", "alike"])
+def test_failures_on_both_sides_are_no_comparison(kind):
+    assert verdict(kind, row("a", [0.1, 0.1]), row("b", [], broken=(0, 1)), within=1.0) == "not measured"
+
+
+def test_claims_of_rows_that_are_not_there_are_left_out():
+    assert judged([{"kind": "trains", "row": "c", "text": "t"}], [row("a", [0.5])], CHANCE) == []
+
+
+def test_outcomes_of_records(quick_records):
+    good = quick_records[0]
+    bad = Record(**{**vars(good), "seed": 7, "metrics": {}, "failure": Failure(3, 0.1, "the loss became nan")})
+    found = outcome([good, bad], CHANCE)
+    assert found["failed"] == {"7": "the loss became nan"}
+    assert found["accuracy"] == {str(good.seed): good.metrics["accuracy"]}
+    assert found["mean"] == good.metrics["accuracy"]
+    assert found["seeds"] == 2
+
+
+@pytest.mark.parametrize(("error", "verdicts"), [(10.3, ["reproduced"]), (12.0, ["not reproduced"]), (None, [])])
+def test_reported_errors_are_compared_at_the_papers_own_scale(error, verdicts):
+    reported = {} if error is None else {"a": {"error": error}}
+    answer = {"result": {"rows": [row("a", [0.9, 0.9])], "chance": CHANCE}, "options": {}, "reported": reported}
+    assert [one.verdict for one in findings(answer | {"scale": "paper"})] == verdicts
+    assert findings(answer | {"scale": "small"}) == []
