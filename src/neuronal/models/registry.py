@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatch
 from importlib import import_module
 from inspect import signature
@@ -42,6 +42,7 @@ def create_model(
     num_classes: int = 10,
     in_chans: int = 3,
     img_size: int = 32,
+    neuron_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> nn.Module:
     """A new network called ``name`` whose units are of the family ``neuron``.
@@ -52,6 +53,7 @@ def create_model(
         num_classes: Outputs of the head; 0 for features only.
         in_chans: Channels of the images.
         img_size: Side of the (square) images; only models that flatten positions depend on it.
+        neuron_options: Those of the neuron's layers, such as ``{"coupling": -0.5}``.
         options: The model's own, such as ``widths`` or ``norm``; an unknown one is an error that lists them.
 
     Returns:
@@ -65,9 +67,10 @@ def create_model(
             raise UnknownName(unknown(f"option of model {name!r}", option, own))
     layers = family(neuron) if isinstance(neuron, str) else neuron
     shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
-    model: Any = make(layers, **shape, **options)
+    own_layers = {"neuron_options": dict(neuron_options)} if neuron_options else {}
+    model: Any = make(layers.with_options(**(neuron_options or {})) if neuron_options else layers, **shape, **options)
     known = layers.name if FAMILIES.get(layers.name) is layers else None
-    model.recipe = {"model": name, "neuron": known, **shape, **options}
+    model.recipe = {"model": name, "neuron": known, **shape, **own_layers, **options}
     return cast(nn.Module, model)
 
 
