@@ -35,5 +35,5 @@ def test_a_recipe_with_them_is_another_experiment():
     check(fixed)
     with pytest.raises(ValueError, match="neuron option coupling needs numbers"):
         replace(plain, neuron_options={"coupling": {}})
-    with pytest.raises(ValueError, match="ucn cannot be made with {'couplin': 1}"):
+    with pytest.raises(ValueError, match=r"ucn cannot be made with \{'couplin': 1\}"):
         check(replace(plain, neuron_options={"couplin": 1}))

@@ -42,7 +42,7 @@ def create_model(
     num_classes: int = 10,
     in_chans: int = 3,
     img_size: int = 32,
-    neuron_options: Mapping[str, Any] | None = None,
+    neuron_options: Any = None,
     **options: Any,
 ) -> nn.Module:
     """A new network called ``name`` whose units are of the family ``neuron``.
@@ -60,6 +60,8 @@ def create_model(
         The network. Its ``recipe`` holds these arguments, for JSON, to build it again; a family of your own is ``None``
         there.
     """
+    # Of any type to a type checker, which compares unpacked options with it.
+    of_units: Mapping[str, Any] = neuron_options or {}
     make = find(_models(), name, "model")
     own = [p for p in signature(make).parameters if p not in ("layers", "num_classes", "in_chans", "img_size")]
     for option in options:
@@ -67,10 +69,11 @@ def create_model(
             raise UnknownName(unknown(f"option of model {name!r}", option, own))
     layers = family(neuron) if isinstance(neuron, str) else neuron
     shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
-    own_layers = {"neuron_options": dict(neuron_options)} if neuron_options else {}
-    model: Any = make(layers.with_options(**(neuron_options or {})) if neuron_options else layers, **shape, **options)
+    model: Any = make(layers.with_options(**of_units) if of_units else layers, **shape, **options)
     known = layers.name if FAMILIES.get(layers.name) is layers else None
-    model.recipe = {"model": name, "neuron": known, **shape, **own_layers, **options}
+    model.recipe = {"model": name, "neuron": known, **shape, **options}
+    if of_units:
+        model.recipe["neuron_options"] = dict(of_units)
     return cast(nn.Module, model)
 
 

@@ -9,12 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from neuronal.experiments.procedures import (
+    accuracy_curve,
+    boundary_2d,
     contrast_table,
+    energy,
     expressiveness,
     interpolation,
     ntk,
+    pixels_moved,
     regions,
+    robustness,
+    sensitivity,
     training_curves,
+    transfer,
+    variants,
     zero_image,
 )
 from neuronal.experiments.procedures.finding import Finding
@@ -28,12 +36,20 @@ class Procedure(Protocol):
 
 
 PROCEDURES: dict[str, Any] = {
+    "accuracy_curve": accuracy_curve,
+    "boundary_2d": boundary_2d,
     "contrast_table": contrast_table,
+    "energy": energy,
     "expressiveness": expressiveness,
     "interpolation": interpolation,
     "ntk": ntk,
+    "pixels_moved": pixels_moved,
     "regions": regions,
+    "robustness": robustness,
+    "sensitivity": sensitivity,
     "training_curves": training_curves,
+    "transfer": transfer,
+    "variants": variants,
     "zero_image": zero_image,
 }
 """By the name a reproduction asks for."""
