@@ -10,58 +10,20 @@ from typing import Any
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
+from neuronal.recipes.implicit_bias_networks import (
+    CHOSEN,
+    CIFAR,
+    DIGITS,
+    FASHION,
+    RATES,
+    SVHN,
+    fixed,
+    kind,
+    pair,
+    with_fixed,
+)
 
 ABOUT = "Updating the standard neuron model in artificial neural networks (Mohedano, Bertalmío and others): what holds"
-PAIR = ("standard", "implicit_bias")
-FIXED = {"coupling": -0.5, "learn_coupling": False}
-CHOSEN = (
-    "Depths, channels, rates and epochs are lost in the text at hand: networks and training are those of the authors' "
-    "published example. Both neurons get the same budget, the same epochs of warm-up and the same choice of learning rates."
-)
-
-FASHION = Recipe(
-    name="Fashion-MNIST",
-    model="ucn",
-    model_options={"depth": 2, "width": 3},
-    data="fashion_mnist",
-    optim="sgd",
-    lr=0.01,
-    momentum=0.9,
-    clip=1.0,
-    schedule="one_cycle_linear",
-    standard_epochs=2,
-    epochs=12,
-    batch_size=128,
-    holdout=0.1,
-    seeds=(0, 1, 2),
-    probes=(),
-)
-CIFAR = replace(FASHION, name="CIFAR-10", data="cifar10", model_options={"depth": 3, "width": 8})
-SVHN = replace(FASHION, name="SVHN", data="svhn")
-DIGITS = replace(
-    FASHION, name="digits", data="digits", epochs=2, standard_epochs=1, fraction=0.2, batch_size=64, seeds=(0,)
-)
-RATES: Mapping[str, Any] = {"rates": (0.01, 0.03, 0.1), "tuning_seeds": (100,)}
-
-
-def _pair(*recipes: Recipe) -> tuple[Recipe, ...]:
-    """Each with the standard neuron and with implicit bias, whose coupling is learnt from 0."""
-    return tuple(replace(recipe, family=family) for recipe in recipes for family in PAIR)
-
-
-def _kind(recipe: Recipe, name: str, **options: Any) -> Recipe:
-    """The implicit-bias neuron with options of its own."""
-    return replace(recipe, name=f"{recipe.name}, {name}", family="implicit_bias", neuron_options=options)
-
-
-def _fixed(recipe: Recipe) -> Recipe:
-    return _kind(recipe, "coupling -0.5", **FIXED)
-
-
-def _with_fixed(*recipes: Recipe) -> tuple[Recipe, ...]:
-    return tuple(one for recipe in recipes for one in (*_pair(recipe), _fixed(recipe)))
-
-
 # Figure 2
 
 PLANE: Mapping[str, Any] = {
@@ -141,9 +103,9 @@ PGD = Reproduction(
     where="Figure 4",
     procedure="robustness",
     scales={
-        "smoke": Setting(_with_fixed(DIGITS), {**FEW, **FEW_SWEEP}),
-        "small": Setting(_with_fixed(FASHION, CIFAR), {**ATTACK, **SWEEP, **RATES}),
-        "paper": Setting(_with_fixed(FASHION, SVHN, CIFAR), {**ATTACK, **SWEEP, **RATES, "images": 10_000}),
+        "smoke": Setting(with_fixed(DIGITS), {**FEW, **FEW_SWEEP}),
+        "small": Setting(with_fixed(FASHION, CIFAR), {**ATTACK, **SWEEP, **RATES}),
+        "paper": Setting(with_fixed(FASHION, SVHN, CIFAR), {**ATTACK, **SWEEP, **RATES, "images": 10_000}),
     },
     departs=(
         f"{CHOSEN} Beside the paper's protocol stands the white-box attack it could not run. Epsilons are our choice, as "
@@ -166,9 +128,9 @@ PIXLE = Reproduction(
     where="Figure 5",
     procedure="pixels_moved",
     scales={
-        "smoke": Setting(_pair(DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2}),
-        "small": Setting(_with_fixed(FASHION, CIFAR), {**MOVES, **RATES}),
-        "paper": Setting(_with_fixed(FASHION, SVHN, CIFAR), {**MOVES, **RATES, "images": 10_000}),
+        "smoke": Setting(pair(DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2}),
+        "small": Setting(with_fixed(FASHION, CIFAR), {**MOVES, **RATES}),
+        "paper": Setting(with_fixed(FASHION, SVHN, CIFAR), {**MOVES, **RATES, "images": 10_000}),
     },
     departs=f"{CHOSEN} Restarts, iterations and patches are those of the attack's own paper.",
 )
@@ -199,9 +161,9 @@ JACOBIAN = Reproduction(
     where="Methods, Eqs. 27 to 40 and 55 to 62",
     procedure="sensitivity",
     scales={
-        "smoke": Setting(_with_fixed(DIGITS), {"images": 8}),
-        "small": Setting(_with_fixed(FASHION, CIFAR), {"images": 1000, **RATES}),
-        "paper": Setting(_with_fixed(FASHION, SVHN, CIFAR), {"images": 10_000, **RATES}),
+        "smoke": Setting(with_fixed(DIGITS), {"images": 8}),
+        "small": Setting(with_fixed(FASHION, CIFAR), {"images": 1000, **RATES}),
+        "paper": Setting(with_fixed(FASHION, SVHN, CIFAR), {"images": 10_000, **RATES}),
     },
     departs=f"{CHOSEN} The paper has the theory and no measurement.",
 )
@@ -210,9 +172,9 @@ JACOBIAN = Reproduction(
 
 
 def _lite(recipe: Recipe) -> tuple[Recipe, ...]:
-    solved_or_not = (_fixed(recipe), _kind(recipe, "coupling -0.05", coupling=-0.05, learn_coupling=False))
-    one_step = (_kind(recipe, "learnt, one iteration", steps=1),)
-    return (*_pair(recipe), *solved_or_not, *one_step, *(_once(one) for one in solved_or_not))
+    solved_or_not = (fixed(recipe), kind(recipe, "coupling -0.05", coupling=-0.05, learn_coupling=False))
+    one_step = (kind(recipe, "learnt, one iteration", steps=1),)
+    return (*pair(recipe), *solved_or_not, *one_step, *(_once(one) for one in solved_or_not))
 
 
 def _once(recipe: Recipe) -> Recipe:
@@ -222,10 +184,10 @@ def _once(recipe: Recipe) -> Recipe:
 
 def _learnt(recipe: Recipe) -> tuple[Recipe, ...]:
     return (
-        *_pair(recipe),
-        _kind(recipe, "coupling per channel", per_channel=True),
-        _kind(recipe, "slope learnt", learn_slope=True),
-        _kind(recipe, "both", per_channel=True, learn_slope=True),
+        *pair(recipe),
+        kind(recipe, "coupling per channel", per_channel=True),
+        kind(recipe, "slope learnt", learn_slope=True),
+        kind(recipe, "both", per_channel=True, learn_slope=True),
     )
 
 
@@ -286,26 +248,53 @@ TRANSFORMERS = Reproduction(
     where="Discussion (future work)",
     procedure="variants",
     scales={
-        "smoke": Setting(_pair(TINY_TRANSFORMER), FEW_ONE),
-        "small": Setting(_pair(TRANSFORMER), {**ONE, "rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,)}),
+        "smoke": Setting(pair(TINY_TRANSFORMER), FEW_ONE),
+        "small": Setting(pair(TRANSFORMER), {**ONE, "rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,)}),
         "paper": Setting(
-            _pair(replace(TRANSFORMER, model_options=(), epochs=100)),
+            pair(replace(TRANSFORMER, model_options=(), epochs=100)),
             {**ONE, "rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,)},
         ),
     },
     departs="The paper suggests it and does not try. Small: six blocks and 20 epochs.",
 )
 
+# The one-neuron stealth attack
+
+HIDDEN = replace(FASHION, model="mlp1", model_options={"width": 200}, standard_epochs=2)
+FEW_HIDDEN = replace(DIGITS, model="mlp1", model_options={"width": 20})
+TRIGGERS: Mapping[str, Any] = {"triggers": 50, "verification": 5000, "noise": 0.2, "gain": 100.0, "strength": 50.0}
+
+
+def _three(recipe: Recipe) -> tuple[Recipe, ...]:
+    return (*pair(recipe), fixed(recipe), kind(recipe, "coupling -0.05", coupling=-0.05, learn_coupling=False))
+
+
+STEALTH = Reproduction(
+    name="implicit_bias/stealth",
+    title="A neuron that answers to one input only",
+    where="Methods, Eqs. 41 to 54",
+    procedure="stealth",
+    scales={
+        "smoke": Setting(_three(FEW_HIDDEN), {**TRIGGERS, "triggers": 3, "verification": 50}),
+        "small": Setting(_three(HIDDEN), {**TRIGGERS, **RATES}),
+        "paper": Setting(_three(HIDDEN), {**TRIGGERS, **RATES, "triggers": 1000, "verification": 9000}),
+    },
+    departs=(
+        "The paper argues and does not try. One hidden layer of 200 units, as in its argument; the trigger is an image with "
+        "noise, and the attacker sees the network and no image of the verification set."
+    ),
+)
+
 # Figures 3, 6, 7 and 8
 
 
 def _fractions(recipe: Recipe, *shares: float) -> tuple[Recipe, ...]:
-    return _pair(*(replace(recipe, name=f"{recipe.name}, {100 * s:g}% of the data", fraction=s) for s in shares))
+    return pair(*(replace(recipe, name=f"{recipe.name}, {100 * s:g}% of the data", fraction=s) for s in shares))
 
 
 def _widths(recipe: Recipe, *widths: int) -> tuple[Recipe, ...]:
     depth = dict(recipe.model_options)["depth"]
-    return _pair(
+    return pair(
         *(
             replace(recipe, name=f"{recipe.name}, {w} channels", model_options={"depth": depth, "width": w})
             for w in widths
@@ -314,7 +303,7 @@ def _widths(recipe: Recipe, *widths: int) -> tuple[Recipe, ...]:
 
 
 def _mislabelled(recipe: Recipe, *shares: float) -> tuple[Recipe, ...]:
-    return _pair(*(replace(recipe, name=f"{recipe.name}, {100 * s:g}% wrong", wrong_labels=s) for s in shares))
+    return pair(*(replace(recipe, name=f"{recipe.name}, {100 * s:g}% wrong", wrong_labels=s) for s in shares))
 
 
 SHARES, SIZES, WRONG = (0.05, 0.1, 0.2, 0.5, 1.0), (1, 2, 3, 5, 8), (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
@@ -356,9 +345,9 @@ LEARNING_SPEED = Reproduction(
     where="Figure 7",
     procedure="accuracy_curve",
     scales={
-        "smoke": Setting(_pair(FOLLOWED), {"axis": "epoch"}),
-        "small": Setting(_pair(FASHION, CIFAR), {"axis": "epoch", **RATES}),
-        "paper": Setting(_pair(FASHION, SVHN, CIFAR), {"axis": "epoch", **RATES}),
+        "smoke": Setting(pair(FOLLOWED), {"axis": "epoch"}),
+        "small": Setting(pair(FASHION, CIFAR), {"axis": "epoch", **RATES}),
+        "paper": Setting(pair(FASHION, SVHN, CIFAR), {"axis": "epoch", **RATES}),
     },
     departs=f"{CHOSEN} Accuracy is that of held-out training images, averaged over three epochs.",
 )
@@ -388,6 +377,7 @@ REPRODUCTIONS = (
     MEMORISATION,
     TRANSFER,
     JACOBIAN,
+    STEALTH,
     ENERGY,
     LITE,
     LEARNED,

@@ -12,6 +12,7 @@ from rich.table import Table
 from neuronal.experiments.procedures.accuracy_curve import curves
 from neuronal.experiments.procedures.boundary_2d import medians
 from neuronal.experiments.procedures.robustness import networks
+from neuronal.experiments.procedures.stealth import counts
 from neuronal.experiments.procedures.transfer import by_coupling
 from neuronal.experiments.procedures.variants import learnt
 
@@ -122,6 +123,19 @@ def _sensitivity(answer: Mapping[str, Any]) -> list[Table]:
     return [drawn]
 
 
+def _stealth(answer: Mapping[str, Any]) -> list[Table]:
+    numbers = ["triggers", "work", "no class changed", "no logit changed", "largest change of a logit (%)"]
+    drawn = _table(
+        answer, ["network", "neuron"], numbers, "changes of logits relative to their spread; all seeds together"
+    )
+    for group in networks(answer["result"]["rows"]):
+        changes = [value for row in group for value in row["logits"]]
+        total = sum(len(row["works"]) for row in group)
+        cells = [str(number) for number in (total, *counts(group))]
+        drawn.add_row(group[0]["name"], group[0]["neuron"], *cells, _range(changes, lambda value: f"{100 * value:.2g}"))
+    return [drawn]
+
+
 def _variants(answer: Mapping[str, Any]) -> list[Table]:
     numbers = ["accuracy (%)", f"at epsilon {answer['result']['epsilon']:g} (%)", "ms per step", "couplings and slopes"]
     drawn = _table(answer, ["network", "neuron"], numbers, OVER_SEEDS)
@@ -151,6 +165,7 @@ TABLES: dict[str, Any] = {
     "pixels_moved": _pixels,
     "robustness": _robustness,
     "sensitivity": _sensitivity,
+    "stealth": _stealth,
     "transfer": _transfer,
     "variants": _variants,
 }

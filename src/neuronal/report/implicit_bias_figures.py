@@ -139,6 +139,20 @@ def _sensitivity(answer: Mapping[str, Any]) -> list[Drawing]:
     return [Drawing(sheet.svg, "Jacobians", "Mean Frobenius norm over test images; every seed a point.")]
 
 
+def _stealth(answer: Mapping[str, Any]) -> list[Drawing]:
+    groups = networks(answer["result"]["rows"])
+    with blank(f"{answer['reproduction']}-logits") as sheet:
+        for place, group in enumerate(groups):
+            changes = [100 * max(value, 1e-7) for row in group for value in row["logits"]]
+            sheet.axes.scatter([place] * len(changes), changes, s=8, color=colour(place))
+        names = [f"{group[0]['name']}\n{group[0]['neuron']}" for group in groups]
+        sheet.axes.set_xticks(range(len(groups)), names, fontsize=5)
+        sheet.axes.set(ylabel="largest change of a logit (% of their spread)", yscale="log")
+        plain_numbers(sheet.axes.yaxis)
+    caption = "On images the attacker has not seen; every trigger a point. No change is drawn as 0.00001%."
+    return [Drawing(sheet.svg, "What the new unit changes", caption)]
+
+
 def _variants(answer: Mapping[str, Any]) -> list[Drawing]:
     with blank(f"{answer['reproduction']}-cost") as sheet:
         for number, group in enumerate(networks(answer["result"]["rows"])):
@@ -180,6 +194,7 @@ FIGURES: dict[str, Any] = {
     "pixels_moved": _pixels,
     "robustness": _robustness,
     "sensitivity": _sensitivity,
+    "stealth": _stealth,
     "transfer": _transfer,
     "variants": _variants,
 }
