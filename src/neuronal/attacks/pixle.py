@@ -63,7 +63,7 @@ def pixle(
     kept = Kept(model, x, y, batch_size)
     kept.loss = _loss(model, x, y, batch_size)[0].float()
     kept.queries += 1
-    generator = torch.Generator().manual_seed(seed)
+    generator, device = torch.Generator().manual_seed(seed), next(model.parameters()).device
     current = x.clone()
     for _ in range(restarts):
         for _ in range(iterations):
@@ -72,7 +72,7 @@ def pixle(
             chance = torch.rand(patches.valid.shape, generator=generator)
             rows = kept.left()
             for part in rows.split(batch_size):
-                moved = patches.moved(current[part], part, chance[part], place)
+                moved = patches.moved(current[part].to(device), part, chance[part].to(device), place)
                 kept.queries[part] += 1
                 kept.add(part, moved, *_loss(model, moved, y[part], batch_size))
         current = kept.points.clone()
@@ -104,7 +104,7 @@ class _Patches:
 
     def moved(self, images: Tensor, rows: Tensor, chance: Tensor, place: Mapping) -> Tensor:
         """The images with the pixels of their patches copied to where ``place`` says."""
-        valid, source = self.valid[rows], self.source[rows]
+        valid, source = (one[rows].to(images.device) for one in (self.valid, self.source))
         flat = images.flatten(2)
         pixels = flat.gather(2, source[:, None].expand(-1, flat.shape[1], -1))
         target = place(flat, pixels, chance)

@@ -21,6 +21,7 @@ from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.procedures.tuned import described, tuned
 from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
@@ -50,8 +51,7 @@ def worst(attacks: Sequence[Attacked]) -> Attacked:
 
 def white_box(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, steps: int, restarts: int) -> Attacked:
     """APGD with both losses; with two classes the margin stands in for the ratio."""
-    with torch.no_grad():
-        classes = model(x[:1].to(next(model.parameters()).device)).shape[1] if len(x) else 0
+    classes = outputs(model, x[:1]).shape[1]
     losses = ("cross_entropy", "dlr" if classes > 2 else "margin")
     return worst([apgd(model, x, y, ball, steps=steps, restarts=restarts, loss=loss) for loss in losses])
 
