@@ -29,12 +29,12 @@ ABOUT = "Updating the standard neuron model in artificial neural networks (Mohed
 PLANE: Mapping[str, Any] = {
     "units": 8,
     "slope": 10.0,
-    "couplings": (-0.1, -0.5, -1.0, -2.0, 0.05),
+    "couplings": (-0.1, -0.5, -2.0, 0.05),
     "coupling": -0.5,
-    "slopes": (1.0, 3.0, 10.0, 30.0),
-    "epochs": 100,
-    "grid": 101,
-    "seeds": (0, 1, 2, 3, 4),
+    "slopes": (1.0, 10.0, 30.0),
+    "epochs": 40,
+    "grid": 61,
+    "seeds": (0, 1, 2),
 }
 BOUNDARY_2D = Reproduction(
     name="implicit_bias/boundary_2d",
@@ -46,7 +46,16 @@ BOUNDARY_2D = Reproduction(
             options={**PLANE, "couplings": (-0.5, -1.0), "slopes": (3.0, 10.0), "epochs": 2, "grid": 21, "seeds": (0,)}
         ),
         "small": Setting(options=PLANE),
-        "paper": Setting(options={**PLANE, "epochs": 400, "grid": 201, "seeds": tuple(range(10))}),
+        "paper": Setting(
+            options={
+                **PLANE,
+                "couplings": (-0.1, -0.5, -1.0, -2.0, 0.05),
+                "slopes": (1.0, 3.0, 10.0, 30.0),
+                "epochs": 400,
+                "grid": 201,
+                "seeds": tuple(range(10)),
+            }
+        ),
     },
     departs=(
         "Eight units, no batch norm, Adam at 0.01 for all; the number of units, couplings and slopes are lost in the text "
