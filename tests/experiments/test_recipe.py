@@ -45,6 +45,7 @@ CHANGED = {"family": "x", "model": "x", "widths": (1,), "data": "x", "holdout": 
 CHANGED |= {
     "norm": "x",
     "model_options": {"depth": 3},
+    "neuron_options": {"coupling": -0.5},
     "scaling": "x",
     "fraction": 0.5,
     "wrong_labels": 0.1,

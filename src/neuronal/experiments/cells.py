@@ -60,7 +60,11 @@ class Grid:
     axes: tuple[tuple[str, tuple[Any, ...]], ...]
 
     def __post_init__(self) -> None:
-        possible = [field.name for field in fields(Recipe) if field.name not in ("name", "seeds", "model_options")]
+        possible = [
+            field.name
+            for field in fields(Recipe)
+            if field.name not in ("name", "seeds", "model_options", "neuron_options")
+        ]
         names = [name for name, _ in self.axes]
         for name, values in self.axes:
             if name not in possible:

@@ -32,6 +32,7 @@ class Recipe:
         widths: Units per layer of models that take ``widths``; empty for the model's own default.
         norm: One of the model's norms; empty for the model's own default.
         model_options: Further options of the model, such as ``{"width": 32}``; plain values, kept as sorted pairs.
+        neuron_options: Options of the neuron's layers, such as ``{"coupling": -0.5}``; likewise.
         data: A name in ``DATASETS``, or the path of a table or of a folder of images.
         scaling: One of ``SCALINGS``.
         fraction, wrong_labels: See :mod:`neuronal.data.training_set`.
@@ -58,6 +59,7 @@ class Recipe:
     widths: tuple[int, ...] = ()
     norm: str = ""
     model_options: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
+    neuron_options: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
     data: str = "digits"
     scaling: str = "unit"
     fraction: float = 1.0
@@ -104,9 +106,11 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
             elif field.type.startswith("tuple"):
                 object.__setattr__(self, field.name, tuple(value))
-        given = self.model_options
-        pairs = given.items() if isinstance(given, Mapping) else given
-        object.__setattr__(self, "model_options", tuple(sorted((name, _plain(name, value)) for name, value in pairs)))
+        for kind in ("model", "neuron"):
+            given = getattr(self, f"{kind}_options")
+            pairs = given.items() if isinstance(given, Mapping) else given
+            plain = tuple(sorted((name, _plain(f"{kind} option {name}", value)) for name, value in pairs))
+            object.__setattr__(self, f"{kind}_options", plain)
         for name, smallest, largest in (("widths", 1, 2**31), ("seeds", 0, 2**63)):
             for value in getattr(self, name):
                 if not smallest <= value < largest:
@@ -118,7 +122,8 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, numbers and strings; :meth:`from_json` gives an equal recipe back."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self) | {"model_options": dict(self.model_options)}))
+        options = {name: dict(getattr(self, name)) for name in ("model_options", "neuron_options")}
+        values: dict[str, Any] = json.loads(json.dumps(asdict(self) | options))
         return values
 
     @classmethod
@@ -151,5 +156,5 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_plain(name, one) for one in value)
     if value is not None and not isinstance(value, bool | int | float | str):
-        raise ValueError(f"model option {name} needs numbers, text, true or false, or lists of them, got {value!r}.")
+        raise ValueError(f"{name} needs numbers, text, true or false, or lists of them, got {value!r}.")
     return value

@@ -106,14 +106,15 @@ def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     further = dict(recipe.model_options)
     if twice := sorted(further.keys() & (options.keys() | shape.keys())):
         raise ValueError(f"model option {twice[0]} is decided already, by the recipe's own field or the data.")
+    of_units = dict(recipe.neuron_options)
     with seeded(seed):
         try:
-            return create_model(recipe.model, recipe.family, **shape, **options, **further)
+            return create_model(recipe.model, recipe.family, **shape, **options, neuron_options=of_units, **further)
         except (TypeError, RuntimeError) as wrong:
-            if not further:
+            if not further and not of_units:
                 raise
             # What the layers say of a value they cannot use.
-            raise ValueError(f"{recipe.model} cannot be made with {further} ({one_line(wrong)}).") from wrong
+            raise ValueError(f"{recipe.model} cannot be made with {further | of_units} ({one_line(wrong)}).") from wrong
 
 
 def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> Record:

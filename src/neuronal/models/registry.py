@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatch
 from importlib import import_module
 from inspect import signature
@@ -42,6 +42,7 @@ def create_model(
     num_classes: int = 10,
     in_chans: int = 3,
     img_size: int = 32,
+    neuron_options: Any = None,
     **options: Any,
 ) -> nn.Module:
     """A new network called ``name`` whose units are of the family ``neuron``.
@@ -52,12 +53,15 @@ def create_model(
         num_classes: Outputs of the head; 0 for features only.
         in_chans: Channels of the images.
         img_size: Side of the (square) images; only models that flatten positions depend on it.
+        neuron_options: Those of the neuron's layers, such as ``{"coupling": -0.5}``.
         options: The model's own, such as ``widths`` or ``norm``; an unknown one is an error that lists them.
 
     Returns:
         The network. Its ``recipe`` holds these arguments, for JSON, to build it again; a family of your own is ``None``
         there.
     """
+    # Of any type to a type checker, which compares unpacked options with it.
+    of_units: Mapping[str, Any] = neuron_options or {}
     make = find(_models(), name, "model")
     own = [p for p in signature(make).parameters if p not in ("layers", "num_classes", "in_chans", "img_size")]
     for option in options:
@@ -65,9 +69,11 @@ def create_model(
             raise UnknownName(unknown(f"option of model {name!r}", option, own))
     layers = family(neuron) if isinstance(neuron, str) else neuron
     shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
-    model: Any = make(layers, **shape, **options)
+    model: Any = make(layers.with_options(**of_units) if of_units else layers, **shape, **options)
     known = layers.name if FAMILIES.get(layers.name) is layers else None
     model.recipe = {"model": name, "neuron": known, **shape, **options}
+    if of_units:
+        model.recipe["neuron_options"] = dict(of_units)
     return cast(nn.Module, model)
 
 

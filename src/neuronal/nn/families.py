@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from torch import nn
 
@@ -31,6 +33,12 @@ class Family:
     Conv3d: Layer
     Head: Layer = nn.Linear
     """The last layer of a network, whose outputs are logits and not units."""
+
+    def with_options(self, **options: Any) -> Family:
+        """The same neuron, its layers made with these options of theirs; the head stays as it is."""
+        kinds = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+        layers: dict[str, Any] = {kind: partial(getattr(self, kind), **options) for kind in kinds}
+        return replace(self, **layers)
 
 
 STANDARD = Family(

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from neuronal.experiments.procedures import PROCEDURES
-from neuronal.report import farkas_tables
+from neuronal.report import farkas_tables, implicit_bias
 
 
 def tables(answer: Mapping[str, Any]) -> list[Table]:
@@ -188,6 +188,7 @@ TABLES: dict[str, Any] = {
     "zero_image": _zero_image,
     "ntk": _ntk,
     **farkas_tables.TABLES,
+    **implicit_bias.TABLES,
 }
 """By procedure."""
 

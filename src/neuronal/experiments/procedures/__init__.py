@@ -9,16 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from neuronal.experiments.procedures import (
+    accuracy_curve,
     accuracy_table,
     activity,
     born_dead,
+    boundary_2d,
     contrast_table,
     cutoff,
+    energy,
     expressiveness,
     interpolation,
     ntk,
+    pixels_moved,
     regions,
+    robustness,
+    sensitivity,
+    stealth,
     training_curves,
+    transfer,
+    variants,
     zero_image,
 )
 from neuronal.experiments.procedures.finding import Finding
@@ -37,11 +46,20 @@ PROCEDURES: dict[str, Any] = {
     "born_dead": born_dead,
     "contrast_table": contrast_table,
     "cutoff": cutoff,
+    "accuracy_curve": accuracy_curve,
+    "boundary_2d": boundary_2d,
+    "energy": energy,
     "expressiveness": expressiveness,
     "interpolation": interpolation,
     "ntk": ntk,
+    "pixels_moved": pixels_moved,
     "regions": regions,
+    "robustness": robustness,
+    "sensitivity": sensitivity,
+    "stealth": stealth,
     "training_curves": training_curves,
+    "transfer": transfer,
+    "variants": variants,
     "zero_image": zero_image,
 }
 """By the name a reproduction asks for."""

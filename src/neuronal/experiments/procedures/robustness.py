@@ -1,0 +1,156 @@
+"""Accuracy against epsilon: the paper's protocol, the real white-box attack beside it, and whether to believe both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from math import sqrt
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.attacks.apgd import apgd
+from neuronal.attacks.ball import Ball
+from neuronal.attacks.masking import more_steps_help, reaches_everything, solver_does_not_matter, white_box_is_strongest
+from neuronal.attacks.pgd import pgd
+from neuronal.attacks.result import Attacked
+from neuronal.convert.convert import convert
+from neuronal.data.catalogue import load
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.trace import outputs
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+ATTACKS = {
+    "transfer": "PGD on the same weights with coupling 0, judged on the network: the paper's protocol",
+    "white_box": "the worse of APGD with cross-entropy and with the difference of logits ratio, through the network itself",
+}
+
+
+def on_the_device(model: nn.Module) -> nn.Module:
+    """On a GPU, where there is one."""
+    return model.to(torch.accelerator.current_accelerator() or "cpu")
+
+
+def worst(attacks: Sequence[Attacked]) -> Attacked:
+    """Input by input the attack that made it err, if one did."""
+    first, *others = attacks
+    points, success, queries = first.adversarial.clone(), first.success.clone(), first.queries.clone()
+    for other in others:
+        new = other.success & ~success
+        points[new] = other.adversarial[new]
+        success |= other.success
+        queries += other.queries
+    return Attacked(points, success, queries)
+
+
+def white_box(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, steps: int, restarts: int) -> Attacked:
+    """APGD with both losses; with two classes the margin stands in for the ratio."""
+    classes = outputs(model, x[:1]).shape[1]
+    losses = ("cross_entropy", "dlr" if classes > 2 else "margin")
+    return worst([apgd(model, x, y, ball, steps=steps, restarts=restarts, loss=loss) for loss in losses])
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every network and seed, under both attacks of ``ATTACKS`` at every epsilon; the checks at ``check_epsilon``.
+
+    ``options``: ``norm``, ``epsilons``, ``images``, ``steps``, ``restarts``, ``check_epsilon``, ``check_images``,
+    ``check_steps``; ``rates`` and ``tuning_seeds`` as for :func:`tuned`.
+    """
+    options = setting.options
+    rows = []
+    for recipe in tuned(setting, work):
+        test = load(recipe.data).scaled(recipe.scaling).test.rows(slice(options["images"]))
+        for seed in recipe.seeds:
+            _, model = work.network(recipe, seed)
+            model = on_the_device(model)
+            work.say(f"attacks on {recipe.name}, {recipe.family}, seed {seed}")
+            curves: dict[str, list[float]] = {name: [] for name in ATTACKS}
+            for epsilon in options["epsilons"]:
+                for name, attacked in _both(model, test.x, test.y, Ball(options["norm"], epsilon), options).items():
+                    curves[name].append(attacked.robust_accuracy)
+            checks = _checks(model, test.x, test.y, options)
+            rows.append(described(recipe, seed) | {"accuracy": curves, "checks": checks, "images": len(test)})
+    return {"rows": rows, "epsilons": list(options["epsilons"]), "attacks": ATTACKS}
+
+
+def _both(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, options: Mapping[str, Any]) -> dict[str, Attacked]:
+    how = {"steps": options["steps"], "restarts": options["restarts"]}
+    return {
+        "transfer": pgd(model, x, y, ball, surrogate=convert(model, "standard").model, **how),
+        "white_box": white_box(model, x, y, ball, **how),
+    }
+
+
+def _checks(model: nn.Module, x: Tensor, y: Tensor, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The signs of a hidden gradient, on the first images."""
+    x, y, norm = x[: options["check_images"]], y[: options["check_images"]], options["norm"]
+    ball = Ball(norm, options["check_epsilon"])
+    found, steps = _both(model, x, y, ball, options), options["check_steps"]
+    black = {"transfer": found["transfer"], "noise": pgd(model, x, y, ball, steps=0, restarts=20)}
+    whole = Ball(norm, 1.0 if norm == "inf" else sqrt(x[0].numel()))
+    checks = [
+        reaches_everything(white_box(model, x, y, whole, steps=steps[-1], restarts=1)),
+        white_box_is_strongest(found["white_box"], black),
+        more_steps_help(lambda count: white_box(model, x, y, ball, steps=count, restarts=1), steps),
+        solver_does_not_matter(model, lambda one: apgd(one, x, y, ball, steps=steps[0])),
+    ]
+    return [asdict(check) for check in checks]
+
+
+def networks(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Rows that differ in their seed only, together."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["name"], row["neuron"]), []).append(row)
+    return list(found.values())
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """The paper's claim by its own protocol, then by the attack it could not run; and the checks."""
+    groups = networks(answer["result"]["rows"])
+    standard = [group for group in groups if group[0]["neuron"] == "standard"]
+    found = []
+    for group in groups:
+        # Of the same data: names begin with them.
+        rival = next((s for s in standard if group[0]["name"].startswith(s[0]["name"])), None)
+        if group[0]["neuron"] != "standard" and rival:
+            found += [_against(answer, group, rival, name) for name in ATTACKS]
+    for number in range(len(groups[0][0]["checks"])):
+        found.append(_check(groups, number))
+    return found
+
+
+def _against(answer: Mapping[str, Any], group: Sequence[Any], rival: Sequence[Any], attack: str) -> Finding:
+    """Whether the network is more accurate than the standard one, seed by seed, at every epsilon where that says much."""
+    epsilons, gaps = answer["result"]["epsilons"], []
+    for place, epsilon in enumerate(epsilons):
+        own, other = ([row["accuracy"][attack][place] for row in rows] for rows in (group, rival))
+        if epsilon > 0 and max(median(own), median(other)) > 0.05:
+            gaps.append((epsilon, [a - b for a, b in zip(own, other, strict=False)]))
+    ahead = sum(median(gap) > 0 for _, gap in gaps)
+    verdict: Any = "reproduced" if gaps and ahead == len(gaps) else "reproduced in part" if ahead else "not reproduced"
+    numbers = ", ".join(
+        f"{100 * median(g):+.1f} ({100 * min(g):+.1f} to {100 * max(g):+.1f}) at {e:g}" for e, g in gaps
+    )
+    means = "the paper's protocol" if attack == "transfer" else "white-box"
+    what = f"{group[0]['name']}: implicit bias is more robust than the standard neuron ({means})"
+    return Finding(
+        what, verdict, f"points of accuracy by epsilon, median and range over seeds: {numbers or 'none left'}"
+    )
+
+
+def _check(groups: Sequence[Sequence[Mapping[str, Any]]], number: int) -> Finding:
+    every = [(row, row["checks"][number]) for group in groups for row in group]
+    failed = [(row, check) for row, check in every if not check["passed"]]
+    numbers = f"{len(every) - len(failed)} of {len(every)} networks"
+    if failed:
+        row, check = failed[0]
+        numbers += f"; not {row['name']}, {row['neuron']}, seed {row['seed']}: {check['numbers']}"
+    verdict: Any = "not reproduced" if failed else "reproduced"
+    return Finding(f"Gradients are not masked: {every[0][1]['name']}", verdict, numbers)

@@ -1,0 +1,94 @@
+"""Norms of the Jacobian of trained pairs: implicit bias against standard, and against its own weights without coupling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from neuronal.convert.convert import convert
+from neuronal.data.catalogue import load
+from neuronal.data.dataset import Split
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.robustness import networks, on_the_device
+from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.reproduction import Setting
+from neuronal.probes.curvature import curvature
+from neuronal.probes.jacobian import jacobian
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every network and seed: norms of its Jacobian and curvature of its loss, with and without its couplings.
+
+    ``options``: ``images`` of the test data; ``rates`` and ``tuning_seeds`` as for :func:`tuned`.
+    """
+    rows = []
+    for recipe in tuned(setting, work):
+        test = load(recipe.data).scaled(recipe.scaling).test.rows(slice(setting.options["images"]))
+        for seed in recipe.seeds:
+            record, model = work.network(recipe, seed)
+            work.say(f"Jacobian of {recipe.name}, {recipe.family}, seed {seed}")
+            row = described(recipe, seed) | {"accuracy": record.metrics["accuracy"], "couplings": couplings(model)}
+            own = {"with": _sizes(on_the_device(model), test)}
+            if recipe.family == "implicit_bias":
+                own["without"] = _sizes(convert(model, "standard").model, test)
+            rows.append(row | own)
+    return {"rows": rows}
+
+
+def couplings(model: nn.Module) -> list[list[float]]:
+    """Of every implicit-bias layer: its couplings."""
+    layers: list[Any] = [module for module in model.modules() if hasattr(module, "raw_coupling")]
+    return [layer.coupling.detach().cpu().tolist() for layer in layers]
+
+
+def _sizes(model: nn.Module, split: Split) -> dict[str, float]:
+    norms = jacobian(model, split, rows=len(split))
+    return {
+        "frobenius": norms["frobenius"],
+        "spectral": norms["spectral"],
+        "curvature": curvature(model, split)["median"],
+    }
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """Smaller than without coupling (the theory), and than a standard network trained by itself (the practice)."""
+    groups = networks(answer["result"]["rows"])
+    found = []
+    for group in groups:
+        if group[0]["neuron"] == "standard":
+            continue
+        name = group[0]["name"]
+        own = [row["with"]["frobenius"] / row["without"]["frobenius"] for row in group]
+        signs = [value for row in group for layer in row["couplings"] for value in layer]
+        found.append(
+            Finding(
+                f"{name}: the coupling makes the Jacobian smaller (Eq. 34)",
+                _verdict(own),
+                f"norm times {median(own):.3f} ({min(own):.3f} to {max(own):.3f}) against coupling 0 with the same "
+                f"weights; couplings {min(signs):+.3f} to {max(signs):+.3f}",
+            )
+        )
+        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
+        if rival:
+            for key, what in (("frobenius", "the Jacobian"), ("curvature", "the curvature of the loss (Eq. 62)")):
+                pairs = zip(group, rival, strict=False)
+                trained = [row["with"][key] / max(other["with"][key], 1e-30) for row, other in pairs]
+                found.append(
+                    Finding(
+                        f"{name}: {what} is smaller than a standard network's, each trained by itself",
+                        _verdict(trained),
+                        f"times {median(trained):.3f} ({min(trained):.3f} to {max(trained):.3f}) over seeds",
+                    )
+                )
+    return found
+
+
+def _verdict(ratios: Sequence[float]) -> Any:
+    smaller = sum(ratio < 1 for ratio in ratios)
+    return "reproduced" if smaller == len(ratios) else "reproduced in part" if smaller else "not reproduced"

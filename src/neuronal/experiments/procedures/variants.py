@@ -1,0 +1,91 @@
+"""Kinds of one neuron beside the standard one: what each gives, what it costs per step, and where its couplings go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from neuronal.attacks.ball import Ball
+from neuronal.data.catalogue import load
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.robustness import networks, on_the_device, white_box
+from neuronal.experiments.procedures.sensitivity import couplings
+from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.reproduction import Setting
+
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduce import Work
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every network and seed: accuracy, accuracy under the white-box attack, time per step, couplings and slopes.
+
+    ``options``: ``norm``, ``epsilon``, ``images``, ``steps``, ``restarts``; ``rates`` and ``tuning_seeds`` as for
+    :func:`tuned`.
+    """
+    options = setting.options
+    how = {"steps": options["steps"], "restarts": options["restarts"]}
+    rows = []
+    for recipe in tuned(setting, work):
+        test = load(recipe.data).scaled(recipe.scaling).test.rows(slice(options["images"]))
+        for seed in recipe.seeds:
+            record, model = work.network(recipe, seed)
+            model = on_the_device(model)
+            work.say(f"attack on {recipe.name}, {recipe.family}, seed {seed}")
+            left = white_box(model, test.x, test.y, Ball(options["norm"], options["epsilon"]), **how).robust_accuracy
+            row = {
+                "accuracy": record.metrics["accuracy"],
+                "robust": left,
+                "parameters": record.metrics["parameters"],
+                "step_seconds": record.step_seconds,
+                "couplings": couplings(model),
+                "slopes": slopes(model),
+            }
+            rows.append(described(recipe, seed) | row)
+    return {"rows": rows, "epsilon": options["epsilon"], "images": options["images"]}
+
+
+def slopes(model: nn.Module) -> list[float]:
+    """Of every implicit-bias layer."""
+    layers: list[Any] = [module for module in model.modules() if hasattr(module, "log_slope")]
+    return [layer.slope.item() for layer in layers]
+
+
+def findings(answer: Mapping[str, Any]) -> list[Finding]:
+    """Every kind against the standard network of the same data, seed by seed."""
+    groups = networks(answer["result"]["rows"])
+    found = []
+    for group in groups:
+        name = group[0]["name"]
+        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
+        if group[0]["neuron"] == "standard" or rival is None:
+            continue
+        cost = median(a["step_seconds"] / b["step_seconds"] for a, b in zip(group, rival, strict=False))
+        for key, what in (("accuracy", "more accurate"), ("robust", f"more robust at {answer['result']['epsilon']:g}")):
+            gaps = [a[key] - b[key] for a, b in zip(group, rival, strict=False)]
+            numbers = f"{100 * median(gaps):+.2f} points ({100 * min(gaps):+.2f} to {100 * max(gaps):+.2f}); "
+            found.append(
+                Finding(
+                    f"{name}: {what} than the standard neuron",
+                    _verdict(gaps),
+                    numbers + f"{cost:.2f} times as long per step; {learnt(group)}",
+                )
+            )
+    return found
+
+
+def learnt(group: Sequence[Mapping[str, Any]]) -> str:
+    """The range of couplings and slopes over layers and seeds."""
+    values = [value for row in group for layer in row["couplings"] for value in layer]
+    steep = [value for row in group for value in row["slopes"]]
+    if not values:
+        return "no couplings"
+    return f"couplings {min(values):+.3f} to {max(values):+.3f}, slopes {min(steep):.1f} to {max(steep):.1f}"
+
+
+def _verdict(gaps: Sequence[float]) -> Any:
+    ahead = sum(gap > 0 for gap in gaps)
+    return "reproduced" if ahead == len(gaps) else "reproduced in part" if ahead > len(gaps) / 2 else "not reproduced"

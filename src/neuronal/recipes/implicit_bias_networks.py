@@ -1,0 +1,56 @@
+"""The networks of the implicit-bias paper, and the kinds of its neuron they are trained with."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from neuronal.experiments.recipe import Recipe
+
+PAIR = ("standard", "implicit_bias")
+FIXED = {"coupling": -0.5, "learn_coupling": False}
+CHOSEN = (
+    "Depths, channels, rates and epochs are lost in the text at hand: networks and training are those of the authors' "
+    "published example. Both neurons get the same budget, the same epochs of warm-up and the same choice of learning rates."
+)
+
+FASHION = Recipe(
+    name="Fashion-MNIST",
+    model="ucn",
+    model_options={"depth": 2, "width": 3},
+    data="fashion_mnist",
+    optim="sgd",
+    lr=0.01,
+    momentum=0.9,
+    clip=1.0,
+    schedule="one_cycle_linear",
+    standard_epochs=2,
+    epochs=12,
+    batch_size=128,
+    holdout=0.1,
+    seeds=(0, 1, 2),
+    probes=(),
+)
+CIFAR = replace(FASHION, name="CIFAR-10", data="cifar10", model_options={"depth": 3, "width": 8})
+SVHN = replace(FASHION, name="SVHN", data="svhn")
+DIGITS = replace(
+    FASHION, name="digits", data="digits", epochs=2, standard_epochs=1, fraction=0.2, batch_size=64, seeds=(0,)
+)
+RATES: Mapping[str, Any] = {"rates": (0.01, 0.03, 0.1), "tuning_seeds": (100,)}
+
+
+def pair(*recipes: Recipe) -> tuple[Recipe, ...]:
+    """Each with the standard neuron and with implicit bias, whose coupling is learnt from 0."""
+    return tuple(replace(recipe, family=family) for recipe in recipes for family in PAIR)
+
+
+def kind(recipe: Recipe, name: str, **options: Any) -> Recipe:
+    """The implicit-bias neuron with options of its own."""
+    return replace(recipe, name=f"{recipe.name}, {name}", family="implicit_bias", neuron_options=options)
+
+
+def fixed(recipe: Recipe) -> Recipe:
+    return kind(recipe, "coupling -0.5", **FIXED)
+
+
+def with_fixed(*recipes: Recipe) -> tuple[Recipe, ...]:
+    return tuple(one for recipe in recipes for one in (*pair(recipe), fixed(recipe)))

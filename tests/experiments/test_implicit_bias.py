@@ -1,0 +1,207 @@
+"""What the procedures of the implicit-bias paper measure, where the answer is known; and what they say of it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal.attacks.result import Attacked
+from neuronal.experiments.procedures import accuracy_curve, boundary_2d, energy, robustness, stealth, transfer
+from neuronal.experiments.procedures.tuned import tuned
+from neuronal.experiments.reproduce import Work
+from neuronal.experiments.reproduction import Setting
+from neuronal.geometry.trace import evaluating
+from neuronal.models.registry import create_model
+from neuronal.recipes.implicit_bias import REPRODUCTIONS
+from neuronal.recipes.implicit_bias_networks import DIGITS, FASHION, with_fixed
+
+
+class Disc(nn.Module):
+    """Class 1 inside a circle."""
+
+    def __init__(self, radius):
+        super().__init__()
+        self.radius = nn.Parameter(torch.tensor(radius, dtype=torch.float64))
+
+    def forward(self, x):
+        inside = self.radius**2 - x.square().sum(1)
+        return torch.stack([torch.zeros_like(inside), inside], 1)
+
+
+@pytest.mark.parametrize("radius", [0.3, 0.7])
+def test_a_circle_bends_by_one_over_its_radius(radius):
+    with evaluating(Disc(radius)) as model:
+        points = boundary_2d.boundary(model, 41)
+        torch.testing.assert_close(points.norm(dim=1), torch.full((len(points),), radius).double())
+        bends = boundary_2d.curvature(model, points)
+        torch.testing.assert_close(bends, torch.full_like(bends, 1 / radius), rtol=1e-6, atol=0)
+        assert boundary_2d.hollowness(model, 41, 1) == 0
+        assert boundary_2d.hollowness(model, 41, 0) > 0.05
+
+
+def test_a_network_of_straight_pieces_does_not_bend():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    with evaluating(model):
+        model[2].bias -= model(torch.zeros(1, 2).double())[0]
+        points = boundary_2d.boundary(model, 41)
+        assert len(points)
+        # But for the few places where two pieces meet.
+        assert boundary_2d.curvature(model, points).median() < 1e-9
+
+
+@pytest.mark.parametrize(("coupling", "slope"), [(-2.0, 10.0), (0.05, 10.0), (0.5, 1.0)])
+def test_the_equation_is_the_gradient_of_the_energy(coupling, slope):
+    torch.manual_seed(0)
+    a, z = torch.randn(2, 5, 7, dtype=torch.float64)
+    z.requires_grad_()
+    (gradient,) = torch.autograd.grad(energy.energy(z, a, coupling, slope).sum(), z)
+    by_hand = z - a + coupling * torch.tanh(slope * (z[:, None, :] - z[:, :, None])).mean(2)
+    torch.testing.assert_close(gradient, by_hand.detach())
+
+
+def test_two_units_have_three_solutions_beyond_the_threshold():
+    # Of equal inputs the difference d solves d = coupling * tanh(slope d): besides 0 one of either sign once that is > 1.
+    a = torch.zeros(1, 2, dtype=torch.float64)
+    starts = torch.tensor([[[0.0, 0.0]], [[1.0, -1.0]], [[-1.0, 1.0]]], dtype=torch.float64)
+    for product, count in ((0.9, 1), (1.5, 3)):
+        found, steep = energy.descend(starts, a, product, 1.0, 3000)
+        assert steep.max() < energy.CRITICAL
+        assert energy._distinct(found[:, 0], 1e-3) == count
+        d = found[:, 0, 0] - found[:, 0, 1]
+        torch.testing.assert_close(d, product * torch.tanh(d), rtol=1e-5, atol=1e-5)
+
+
+def test_the_worst_of_several_attacks_counts_input_by_input():
+    def made(success, value):
+        return Attacked(torch.full((3, 1), value), torch.tensor(success), torch.tensor([1, 2, 3]))
+
+    both = robustness.worst([made([True, False, False], 1.0), made([True, True, False], 2.0)])
+    assert both.success.tolist() == [True, True, False]
+    assert both.adversarial.flatten().tolist() == [1.0, 2.0, 1.0]
+    assert both.queries.tolist() == [2, 4, 6]
+
+
+def robust_row(name, neuron, seed, transfer, white, passed=True):
+    checks = [{"name": "a check", "passed": passed, "numbers": "5 of 6"}]
+    curves = {"transfer": transfer, "white_box": white}
+    return {"name": name, "neuron": neuron, "seed": seed, "accuracy": curves, "checks": checks}
+
+
+def test_robustness_is_judged_by_each_attack_and_the_checks():
+    rows = [
+        robust_row("A", "standard", 0, [0.9, 0.5], [0.9, 0.5]),
+        robust_row("A", "implicit_bias", 0, [0.9, 0.7], [0.9, 0.4], passed=False),
+        robust_row("A, fixed", "implicit_bias", 0, [0.9, 0.4], [0.9, 0.6]),
+    ]
+    found = robustness.findings({"result": {"rows": rows, "epsilons": [0.0, 0.1]}})
+    assert [one.verdict for one in found] == [
+        "reproduced",
+        "not reproduced",
+        "not reproduced",
+        "reproduced",
+        "not reproduced",
+    ]
+    assert "+20.0 (+20.0 to +20.0) at 0.1" in found[0].numbers
+    assert "2 of 3 networks; not A, implicit_bias, seed 0: 5 of 6" in found[-1].numbers
+
+
+def test_changes_by_a_coupling_are_those_of_the_same_network():
+    rows = [
+        {"name": "A", "seed": s, "coupling": c, "accuracy": 0.9 + s / 10 + c, "jacobian": 2 + c, "robust": [0.5 + c]}
+        for s in (0, 1)
+        for c in (0.0, -0.1)
+    ]
+    none, some = transfer.by_coupling(rows)
+    assert none["accuracy"] == [0.0, 0.0]
+    assert some["accuracy"] == pytest.approx([-0.1, -0.1])
+    assert some["jacobian"] == pytest.approx([0.95, 0.95])
+    verdicts = [one.verdict for one in transfer.findings({"result": {"rows": rows, "epsilons": [0.1]}})]
+    assert verdicts == ["not reproduced", "reproduced", "not reproduced"]
+
+
+def curve_rows(standard, implicit):
+    """Rows of one seed: (x, test accuracy, held-out accuracy epoch by epoch)."""
+    both = {"standard": standard, "implicit_bias": implicit}
+    return [
+        {"neuron": neuron, "data": "d", "x": x, "accuracy": accuracy, "epochs": epochs}
+        for neuron, points in both.items()
+        for x, accuracy, epochs in points
+    ]
+
+
+@pytest.mark.parametrize(
+    ("axis", "standard", "implicit", "verdict", "words"),
+    [
+        ("fraction of the training data", [(0.5, 0.8, []), (1, 0.9, [])], [(0.5, 0.91, [])], "reproduced", "50%"),
+        ("fraction of the training data", [(1, 0.9, [])], [(0.5, 0.8, []), (1, 0.9, [])], "not reproduced", "100%"),
+        (
+            "parameters",
+            [(9, 0.8, []), (19, 0.9, [])],
+            [(10, 0.81, []), (20, 0.89, [])],
+            "reproduced in part",
+            "+1.0 at 9",
+        ),
+        (
+            "share of wrong labels",
+            [(0, 0, [0.9]), (0.5, 0, [0.5])],
+            [(0, 0, [0.9]), (0.5, 0, [0.6])],
+            "reproduced",
+            "+10",
+        ),
+        ("epoch", [(4, 0, [0.1, 0.1, 0.4, 0.7])], [(4, 0, [0.5, 0.7, 0.7, 0.8])], "reproduced", "1 epochs against 4"),
+        ("epoch", [(3, 0, [0.7, 0.7, 0.7])], [(3, 0, [0.1, 0.1, 0.1])], "not reproduced", "after inf epochs"),
+    ],
+)
+def test_curves_are_judged(axis, standard, implicit, verdict, words):
+    (found,) = accuracy_curve.findings({"result": {"axis": axis, "rows": curve_rows(standard, implicit)}})
+    assert found.verdict == verdict
+    assert words in found.numbers
+
+
+def test_every_network_gets_the_best_of_the_same_rates(tmp_path):
+    recipe = replace(DIGITS, fraction=1.0, seeds=(0, 1), clip=0.0)
+    setting = Setting((recipe,), {"rates": (1e-6, 0.05), "tuning_seeds": (100,)})
+    (found,) = tuned(setting, Work(tmp_path))
+    assert found == replace(recipe, lr=0.05)
+    assert tuned(Setting((recipe,)), Work(tmp_path)) == (recipe,)
+
+
+def test_both_neurons_have_the_same_budget():
+    """But for the neuron nothing differs: warm-up, epochs, rates to choose from."""
+    for one in REPRODUCTIONS:
+        for setting in one.scales.values():
+            by_name = {}
+            for recipe in setting.recipes:
+                plain = replace(
+                    recipe, family="standard", neuron_options=(), name=recipe.name.partition(", coupling")[0]
+                )
+                by_name.setdefault(plain.name, set()).add(plain)
+            pairs = [group for name, group in by_name.items() if "one iteration" not in name]
+            assert all(len(group) == 1 for group in pairs)
+    standard, learnt, fixed = with_fixed(FASHION)
+    assert standard.standard_epochs == learnt.standard_epochs == fixed.standard_epochs == 2
+
+
+@pytest.mark.parametrize("options", [None, {"coupling": -0.5, "learn_coupling": False}])
+def test_a_new_unit_is_on_at_its_trigger_only(options):
+    torch.manual_seed(0)
+    shape = {"num_classes": 4, "in_chans": 1, "img_size": 8}
+    model = create_model("mlp1", "implicit_bias" if options else "standard", **shape, width=30, neuron_options=options)
+    x = torch.rand(200, 1, 8, 8)
+    direction = 0.3 * (torch.randint(0, 2, (1, 8, 8)) * 2.0 - 1)
+    trigger = (x[0] + direction).clamp(0, 1)
+    changed = stealth.with_unit(model.eval(), trigger, trigger - x[0], 2, gain=100.0, strength=50.0)
+    plain = nn.Linear if options is None else type(model.features[1])
+    assert isinstance(changed.features[1], plain)
+    on = changed.features[:3](torch.cat([trigger[None], x]))[:, 30] > 0
+    assert on.tolist() == [True] + [False] * 200
+    with torch.no_grad():
+        gain = changed(trigger[None]) - model(trigger[None])
+        apart = (changed(x) - model(x)).abs().max()
+    assert gain.argmax() == 2
+    assert gain.max() > 40
+    # Without coupling nobody notices a unit that is off; with it the others move, by up to 2 * 0.5 / 31 each.
+    rounding, reach = 1e-5, 2 * 0.5 / 31 * model.head.weight.abs().sum(1).max()
+    assert apart < rounding if options is None else rounding < apart < reach
