@@ -236,7 +236,7 @@ def test_findings_are_made_from_the_results_alone(tmp_path, capsys, monkeypatch)
     monkeypatch.chdir(tmp_path)
     assert main(["findings", "zero_bias"]) == 0
     empty = capsys.readouterr().out
-    assert empty.count("not measured") == len(REPRODUCTIONS)
+    assert empty.count("not measured") == sum(name.startswith("zero_bias/") for name in REPRODUCTIONS)
     small = replace(
         TABLE1_MNIST_FCN, scales={"small": TABLE1_MNIST_FCN.scales["smoke"]}, name="zero_bias/table1_mnist_fcn"
     )

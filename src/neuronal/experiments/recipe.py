@@ -34,6 +34,7 @@ class Recipe:
         model_options: Further options of the model, such as ``{"width": 32}``; plain values, kept as sorted pairs.
         data: A name in ``DATASETS``, or the path of a table or of a folder of images.
         scaling: One of ``SCALINGS``.
+        redrawn: Share of all rows that is drawn anew with every seed, a fifth of it for testing; 0 for the set's own split.
         fraction, wrong_labels: See :mod:`neuronal.data.training_set`.
         resized_crop, crop, flip, cutout, contrast: As in :class:`neuronal.data.augment.Augment`.
         holdout: Fraction of the training data kept apart to follow accuracy while training.
@@ -60,6 +61,7 @@ class Recipe:
     model_options: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
     data: str = "digits"
     scaling: str = "unit"
+    redrawn: float = 0.0
     fraction: float = 1.0
     wrong_labels: float = 0.0
     resized_crop: tuple[float, ...] = ()

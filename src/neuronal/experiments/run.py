@@ -16,6 +16,7 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.data.errors import one_line
+from neuronal.data.redrawn import redrawn
 from neuronal.data.training_set import fraction, with_wrong_labels
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
@@ -59,6 +60,8 @@ def check(recipe: Recipe) -> None:
         raise ValueError("cut_after, stop_after and keep_best go by held-out images, got holdout 0.")
     data = load(recipe.data).scaled(recipe.scaling)
     _check_task(recipe, data)
+    if not 0 <= recipe.redrawn <= 1:
+        raise ValueError(f"redrawn needs to be in [0, 1], got {recipe.redrawn:g}.")
     if not 0 < recipe.fraction <= 1 or not 0 <= recipe.wrong_labels <= 1:
         got = f"{recipe.fraction:g} and {recipe.wrong_labels:g}"
         raise ValueError(f"fraction needs to be in (0, 1] and wrong_labels in [0, 1], got {got}.")
@@ -153,7 +156,8 @@ def trained(
         on_step: Told now and then how it goes.
         checkpoints: Where the state is kept; a folder that has one is gone on from.
     """
-    data, chosen = load(recipe.data).scaled(recipe.scaling), _probes(recipe)
+    source, chosen = load(recipe.data), _probes(recipe)
+    data = (redrawn(source, recipe.redrawn, seed) if recipe.redrawn else source).scaled(recipe.scaling)
     started = perf_counter()
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
@@ -217,7 +221,7 @@ def trained(
         step_seconds=step_seconds,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=environment(),
-        data=data.checksum(),
+        data=source.checksum(),
     )
     return record, model
 

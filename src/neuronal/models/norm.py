@@ -19,12 +19,13 @@ NORMS = {
     "nf": "weight-standardised layers, residual branches between fixed scales",
     "input_mean": "the mean taken off the input of every layer",
     "weight": "weight norm on every layer, the mean taken off its output",
+    "weight_alone": "weight norm on every layer, and nothing else",
 }
 """The norms, and what each puts into the network."""
 
 Kind = Literal["Linear", "Conv2d"]
 # Norms that make the weights themselves, and the neurons that have nothing against it.
-_NEURONS = {"weight": ("standard",), "nf": ("standard", "zero_bias")}
+_NEURONS = {"weight": ("standard",), "weight_alone": ("standard",), "nf": ("standard", "zero_bias")}
 _BATCH_NORM = {"Linear": nn.BatchNorm1d, "Conv2d": nn.BatchNorm2d}
 _STANDARDISED: dict[Kind, Any] = {"Linear": ScaledStandardisedLinear, "Conv2d": ScaledStandardisedConv2d}
 
@@ -93,6 +94,8 @@ class Parts:
         # A norm right behind the layer has a bias of its own and would cancel the layer's.
         if self.norm == "weight":
             return weight_norm(make(inputs, outputs, **shape, bias=False)), [MeanOnlyBatchNorm(outputs)]
+        if self.norm == "weight_alone":
+            return weight_norm(make(inputs, outputs, **shape)), []
         if self.norm == "batch":
             bias = {} if self.batch_after_relu else {"bias": False}
             return make(inputs, outputs, **shape, **bias), [_BATCH_NORM[kind](outputs)]

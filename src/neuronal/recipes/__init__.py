@@ -2,9 +2,11 @@
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction
-from neuronal.recipes import first_look, zero_bias
+from neuronal.recipes import first_look, geometric, zero_bias
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (first_look.DIGITS, first_look.LEVY)}
-REPRODUCTIONS: dict[str, Reproduction] = {one.name: one for one in zero_bias.REPRODUCTIONS}
-PAPERS: dict[str, str] = {"zero_bias": zero_bias.ABOUT}
+REPRODUCTIONS: dict[str, Reproduction] = {
+    one.name: one for paper in (zero_bias, geometric) for one in paper.REPRODUCTIONS
+}
+PAPERS: dict[str, str] = {"zero_bias": zero_bias.ABOUT, "geometric": geometric.ABOUT}
 """Title and source of each paper, by the first part of its reproductions' names."""

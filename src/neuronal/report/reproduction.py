@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from neuronal.experiments.procedures import PROCEDURES
+from neuronal.report import geometric
 
 
 def tables(answer: Mapping[str, Any]) -> list[Table]:
@@ -186,6 +187,7 @@ TABLES: dict[str, Any] = {
     "training_curves": _curves,
     "zero_image": _zero_image,
     "ntk": _ntk,
+    **geometric.TABLES,
 }
 """By procedure."""
 

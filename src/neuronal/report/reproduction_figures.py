@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from neuronal.report import geometric_figures
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
 
 
@@ -166,5 +167,6 @@ FIGURES: dict[str, Any] = {
     "ntk": _ntk,
     "training_curves": _curves,
     "zero_image": _zero_image,
+    **geometric_figures.FIGURES,
 }
 """By procedure."""
