@@ -23,9 +23,15 @@ def fcn(
     widths: Sequence[int] = (256, 128),
     norm: str | None = "none",
     start: str = "usual",
+    outside: bool = False,
 ) -> Classifier:
-    """Fully connected: flatten, then one hidden layer per width, ReLU after each; ``start`` is one of ``STARTS``."""
-    parts = Parts(layers, norm)
+    """Fully connected: flatten, then one hidden layer per width, ReLU after each.
+
+    Args:
+        start: One of ``STARTS``.
+        outside: See :class:`Parts`.
+    """
+    parts = Parts(layers, norm, outside=outside)
     features: list[nn.Module] = [nn.Flatten()]
     size = in_chans * img_size * img_size
     for number, width in enumerate(widths):
@@ -44,10 +50,11 @@ def mlp1(
     width: int = 100,
     norm: str | None = "none",
     start: str = "usual",
+    outside: bool = False,
 ) -> Classifier:
     """One hidden layer of 100 units; with img_size=1 the channels are the columns of a table."""
     shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
-    return fcn(layers, **shape, widths=(width,), norm=norm, start=start)
+    return fcn(layers, **shape, widths=(width,), norm=norm, start=start, outside=outside)
 
 
 @register_model
@@ -88,13 +95,14 @@ def vgg6(
     widths: Sequence[int] = (128, 256, 512),
     norm: str | None = None,
     start: str = "usual",
+    outside: bool = False,
 ) -> Classifier:
     """VGG of six 3x3 convolutions: two per width, then 2x2 max-pooling; the mean over positions; the head.
 
     Reference:
         Chen & Ge, arXiv:2305.15912, Section 5 (ImageNet32).
     """
-    parts = Parts(layers, norm)
+    parts = Parts(layers, norm, outside=outside)
     if img_size < 2 ** len(widths):
         raise ValueError(
             f"vgg6 halves the image {len(widths)} times and needs img_size >= {2 ** len(widths)}, got {img_size}."
