@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": CORE,
     "geometry": {"nn", "ops", *CORE},
     "certify": {"geometry", "nn", "ops", *CORE},
-    "probes": {"geometry", "nn", "data", *CORE},
+    "probes": {"geometry", "nn", "ops", "data", *CORE},
     "train": {"data", *CORE},
     "recipes": {"experiments.recipe", "experiments.reproduction"},
     "experiments": {
@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "convert",
         "models",
         "nn",
+        "ops",
         "data",
         *CORE,
     },

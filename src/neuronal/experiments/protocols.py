@@ -60,7 +60,7 @@ def _row(recipe: Recipe, records: Sequence[Record]) -> dict[str, Any]:
         "data": recipe.data,
         "batch": recipe.batch_size,
         "method": method(recipe),
-        "protocol": recipe.protocol,
+        "protocol": "clean" if recipe.protocol == "clean" else "published",
         "rate": recipe.lr,
         "seeds": [record.seed for record in sound],
         "failed": {str(r.seed): r.failure.reason for r in records if r.failure},
@@ -69,14 +69,34 @@ def _row(recipe: Recipe, records: Sequence[Record]) -> dict[str, Any]:
         return row
     measure = measure_of(sound)
     values = [record.metrics[measure] for record in sound]
-    return row | {
-        "measure": measure,
-        "values": values,
-        "estimate": asdict(estimate(values)),
-        "epochs": median(len(record.epochs) for record in sound),
-        "at_the_end": fmean(len(record.epochs) == recipe.epochs for record in sound),
-        "seconds": sum(record.seconds for record in sound),
+    return (
+        row
+        | _motion(sound)
+        | {
+            "measure": measure,
+            "values": values,
+            "estimate": asdict(estimate(values)),
+            "epochs": median(len(record.epochs) for record in sound),
+            "at_the_end": fmean(len(record.epochs) == recipe.epochs for record in sound),
+            "seconds": sum(record.seconds for record in sound),
+        }
+    )
+
+
+def _motion(records: Sequence[Record]) -> dict[str, Any]:
+    """Largest turn (degrees) and shift of any unit in any step, seed by seed, where that was watched."""
+    if "hinge_motion" not in records[0].probes:
+        return {}
+    seen = [record.probes["hinge_motion"] for record in records]
+    return {
+        "largest_angle": [s["largest_angle"] for s in seen],
+        "largest_distance": [s["largest_distance"] for s in seen],
     }
+
+
+def row_of(recipe: Recipe, work: Work) -> dict[str, Any]:
+    """One recipe, with all its seeds, as a row."""
+    return _row(recipe, work.records([recipe]))
 
 
 def measure_of(records: Sequence[Record]) -> str:

@@ -14,6 +14,7 @@ PROTOCOLS = {
     "clean": "every choice goes by held-out training data; the test data are looked at once, at the end",
     "published": "choices (rate cuts, early stopping, the best epoch, the learning rate) go by the TEST data, as in the "
     "code of some papers: the test results are too good",
+    "training": "choices while training go by the training data themselves, and nothing needs to be held out",
 }
 """What the choices made while training and tuning go by."""
 

@@ -27,6 +27,7 @@ from neuronal.probes.boundary_distance import boundary_distance
 from neuronal.probes.contrast import contrast
 from neuronal.probes.curvature import curvature
 from neuronal.probes.dead_units import dead_units
+from neuronal.probes.hinge_motion import HingeMotion
 from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
@@ -45,6 +46,9 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
     "curvature": curvature,
     "boundary_distance": boundary_distance,
 }
+
+WATCHERS = {"hinge_motion": HingeMotion}
+"""Probes that watch every step of the training."""
 
 TABLE_MODELS = ("fcn", "mlp1")
 """Networks that take rows of a table as well as images."""
@@ -92,7 +96,10 @@ def _check_task(recipe: Recipe, data: Dataset) -> None:
 
 
 def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, Any]]]:
-    return {name: find(PROBES, name, "probe") for name in recipe.probes}
+    """Those that measure the trained network; ``ValueError`` for a name that is no probe at all."""
+    for name in recipe.probes:
+        find(PROBES | WATCHERS, name, "probe")
+    return {name: PROBES[name] for name in recipe.probes if name in PROBES}
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -161,7 +168,9 @@ def trained(
     started = perf_counter()
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
-    followed, called = (held, "validation") if recipe.protocol == "clean" else (data.test, "test")
+    watchers = {name: WATCHERS[name](model) for name in recipe.probes if name in WATCHERS}
+    ways = {"clean": (held, "validation"), "published": (data.test, "test"), "training": (train, "training")}
+    followed, called = ways[recipe.protocol]
     if checkpoints:
         # What is measured afterwards is free to change; the data are compared by contents.
         same = {name: value for name, value in recipe.chosen().items() if name not in ("probes", "data")}
@@ -190,7 +199,7 @@ def trained(
                 validation=followed if how.needs_validation else None,
                 validation_name=called,
                 augment=changes.apply if changes != Augment() else None,
-                probes=[follow] if len(held) else [],
+                probes=[*([follow] if len(held) else []), *watchers.values()],
                 on_step=on_step,
                 on_epoch=keep,
                 checkpoints=checkpoints,
@@ -205,6 +214,8 @@ def trained(
         except Diverged as diverged:
             metrics = {}
             failure = Failure(diverged.step, diverged.lr, str(diverged))
+    seen = {name: watcher.close() for name, watcher in watchers.items()}
+    probes = {} if failure else probes | seen
     if is_spread(model):
         # In one piece again; all processes take part, each gets a copy.
         state = {name: whole(value) for name, value in model.state_dict().items()}

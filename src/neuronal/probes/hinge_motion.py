@@ -147,7 +147,11 @@ def _layers(model: nn.Module) -> dict[str, dict[str, Any]]:
 
 def _hinge(layer: Any, centre: Any, norm: Any) -> Hinge:
     """The boundary of what stands between the layer's input and its activation."""
-    weight, bias = layer.weight.flatten(1), layer.bias
+    if getattr(layer, "activation", None) == "relu":
+        # Behind the ReLU a scale, of whatever sign, has nothing to do with the boundary.
+        weight, bias = layer.direction(), layer.offset
+    else:
+        weight, bias = layer.weight.flatten(1), layer.bias
     if centre is not None and len(centre.running_mean) == weight.shape[1]:
         bias = (0.0 if bias is None else bias) - weight @ centre.running_mean
     if isinstance(norm, _BATCH_NORMS) and norm.running_var is not None and norm.running_mean is not None:

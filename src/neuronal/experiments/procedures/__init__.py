@@ -9,13 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from neuronal.experiments.procedures import (
+    boundaries,
     contrast_table,
     expressiveness,
+    hinge_motion,
     interpolation,
+    learning_rates,
     ntk,
+    perturbation,
     protocol_table,
     regions,
     training_curves,
+    widths,
     zero_image,
 )
 from neuronal.experiments.procedures.finding import Finding
@@ -29,13 +34,18 @@ class Procedure(Protocol):
 
 
 PROCEDURES: dict[str, Any] = {
+    "boundaries": boundaries,
     "contrast_table": contrast_table,
     "expressiveness": expressiveness,
+    "hinge_motion": hinge_motion,
     "interpolation": interpolation,
+    "learning_rates": learning_rates,
     "ntk": ntk,
+    "perturbation": perturbation,
     "protocol_table": protocol_table,
     "regions": regions,
     "training_curves": training_curves,
+    "widths": widths,
     "zero_image": zero_image,
 }
 """By the name a reproduction asks for."""
