@@ -111,7 +111,9 @@ def against(rows: Sequence[Mapping[str, Any]], of: str) -> list[dict[str, Any]]:
         own = [r for r in rows if (r["data"], r["batch"], r["protocol"]) == (data, batch, protocol) and "values" in r]
         first = next((row for row in own if row["method"] == of), None)
         others = [row for row in own if row["method"] != of]
-        for row in others if first else ():
+        if first is None:
+            continue
+        for row in others:
             one, other = (dict(zip(r["seeds"], r["values"], strict=True)) for r in (first, row))
             if not set(one) & set(other):
                 continue

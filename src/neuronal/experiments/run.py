@@ -98,7 +98,7 @@ def _check_task(recipe: Recipe, data: Dataset) -> None:
 def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, Any]]]:
     """Those that measure the trained network; ``ValueError`` for a name that is no probe at all."""
     for name in recipe.probes:
-        find(PROBES | WATCHERS, name, "probe")
+        find({**PROBES, **WATCHERS}, name, "probe")
     return {name: PROBES[name] for name in recipe.probes if name in PROBES}
 
 

@@ -33,7 +33,7 @@ def started(model: Classifier, start: str) -> Classifier:
             draw = nn.init.xavier_uniform_ if start == "glorot" or layer is model.head else nn.init.normal_
             if is_parametrized(layer):
                 # The weight of a layer with weight norm is made of its parameters.
-                layer.weight = draw(torch.empty_like(layer.weight))  # type: ignore[assignment]
+                layer.weight = draw(torch.empty_like(layer.weight))
             else:
                 draw(layer.weight)
             if layer.bias is not None:

@@ -161,5 +161,6 @@ def _hinge(layer: Any, centre: Any, norm: Any) -> Hinge:
         )
         weight = factor.unsqueeze(1) * weight
     elif isinstance(norm, InputMeanNorm):
-        bias = (0.0 if bias is None else bias) - norm.running_mean + (0.0 if norm.bias is None else norm.bias)
+        own = getattr(norm, "bias", None)
+        bias = (0.0 if bias is None else bias) - norm.running_mean + (0.0 if own is None else own)
     return hinge(weight, bias)

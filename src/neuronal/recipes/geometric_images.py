@@ -1,6 +1,7 @@
 """Chen & Ge (arXiv:2305.15912), the networks for images: Tables 1 and 2, Figure 4."""
 
 from dataclasses import replace
+from typing import Any
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
@@ -29,7 +30,7 @@ VGG6 = Recipe(
     probes=(),
 )
 CIFAR_VGG6 = replace(VGG6, data="cifar10", epochs=30, seeds=(0, 1, 2))
-SMOKE_IMAGES = {
+SMOKE_IMAGES: dict[str, Any] = {
     "data": "digits",
     "epochs": 1,
     "fraction": 0.2,
@@ -150,8 +151,8 @@ TABLE1 = Reproduction(
     comparable=("paper",),
     departs=(
         "There is no code for it: where the norms stand inside a block is our choice (before, or behind, every convolution, "
-        "the shortcut's too). Random resized crops of squares in place of resizing to 256-480 and cropping, no colours changed; "
-        "tested on squares of 224. Weight decay is that of He and others, whose setup the paper says it follows. The scale "
-        "of a geometric unit is inside the ReLU. Small: ResNet-18 on CIFAR-10, 30 epochs."
+        "the shortcut's too). Random resized crops of squares in place of resizing to 256-480 and cropping, no colours "
+        "changed; tested on squares of 224. Weight decay is that of He and others, whose setup the paper says it follows. "
+        "The scale of a geometric unit is inside the ReLU. Small: ResNet-18 on CIFAR-10, 30 epochs."
     ),
 )

@@ -13,7 +13,7 @@ from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset
 from neuronal.data.redrawn import redrawn
 from neuronal.experiments.procedures import protocol_table
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, Verdict
 from neuronal.experiments.protocols import method, row_of
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -134,5 +134,5 @@ def _below_one(result: Mapping[str, Any]) -> list[Finding]:
     if row is None:
         return []
     moved = row["largest_distance"]
-    verdict = "reproduced" if max(moved) < 1 else "not reproduced"
+    verdict: Verdict = "reproduced" if max(moved) < 1 else "not reproduced"
     return [Finding("with GmP no point moves by 1 or more in a step (rate 0.1)", verdict, f"largest {max(moved):.3g}")]

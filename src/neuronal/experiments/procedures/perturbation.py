@@ -49,7 +49,7 @@ def _geometric(w: Tensor, b: Tensor, epsilon: float) -> Hinge:
         plain.bias.copy_(b)
         layer = GeometricLinear.from_standard(plain)
         for parameter in layer.parameters():
-            parameter += epsilon
+            parameter.add_(epsilon)
         return Hinge(layer.direction(), layer.offset if layer.offset is not None else b)
 
 

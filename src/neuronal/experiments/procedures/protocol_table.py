@@ -61,7 +61,8 @@ def _is_best(
 
 def _reported(rows: Sequence[Mapping[str, Any]], reported: Mapping[str, Any]) -> list[Finding]:
     """How many of the paper's numbers are met by its own protocol, within twice both standard errors."""
-    near, far = [], []
+    near: list[str] = []
+    far: list[str] = []
     for row in rows:
         given = reported_for(row, reported)
         if row["protocol"] != "published" or given is None or "estimate" not in row:
