@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "data",
         *CORE,
     },
-    "bench": {"train", "certify", "geometry", "kernel", "models", "nn", "ops", "data", *CORE},
+    "bench": {"train", "probes", "certify", "geometry", "kernel", "models", "nn", "ops", "data", *CORE},
     "report": {"bench", "experiments", "geometry", "convert", "train", "nn", "ops", "data", *CORE},
     "cli": {
         "report",

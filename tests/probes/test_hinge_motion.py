@@ -84,7 +84,9 @@ def test_every_step_of_a_training_counts_once_and_the_hook_goes():
     assert len(result["angle"]) <= STEPS
     assert len(result["places"]) <= PLACES
     assert result["largest_angle"] == pytest.approx(max(result["angle"]), rel=1e-4)
-    assert probe.turned["features.1"].shape == (4,)
+    angle, distance = probe.units("features.1")
+    assert angle.shape == distance.shape == (4,)
+    assert angle.max() * 180 / math.pi <= result["largest_angle"] * 1.0001
     assert not model.features[1]._forward_pre_hooks
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from neuronal.nn.norm import InputMeanNorm
 from neuronal.nn.standard import StandIn
-from neuronal.ops.hinge import Hinge, hinge
+from neuronal.ops.hinge import Hinge
 
 _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -20,14 +20,28 @@ STEPS, PLACES = 400, 40
 
 
 def motion(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
-    """Angle, in radians, and distance by which every unit's normal turned and its location moved.
+    r"""Angle, in radians, and distance by which every unit's normal turned and its location moved.
+
+    .. math:: \|\phi' - \phi\|^2 = (\lambda' - \lambda)^2 + \lambda \lambda' \|u' - u\|^2
 
     Law:
         Against a plain loop over the units (tests/probes/test_hinge_motion.py).
     """
-    # By the chord: the cosine of a small angle has none of its digits.
+    chord, square = _chord_and_square(before, after)
+    return _angle(chord), square.sqrt()
+
+
+def _chord_and_square(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
+    """Distance of the normals, and the square of that of the locations."""
     chord = torch.linalg.vector_norm(after.normal - before.normal, dim=-1)
-    return 2 * torch.asin((chord / 2).clamp(max=1)), torch.linalg.vector_norm(after.location - before.location, dim=-1)
+    shift = after.offset - before.offset
+    # Rounding may leave less than nothing of two terms that cancel.
+    return chord, (shift * shift + before.offset * after.offset * chord * chord).clamp_(min=0)
+
+
+def _angle(chord: Tensor) -> Tensor:
+    # By the chord: the cosine of a small angle has none of its digits.
+    return 2 * torch.asin((chord / 2).clamp(max=1))
 
 
 class HingeMotion:
@@ -48,14 +62,11 @@ class HingeMotion:
         if not self._around:
             raise ValueError("hinge_motion needs a network with a hidden layer, got none.")
         self._before: dict[str, Hinge] = {}
-        self._steps: list[Tensor] = []
+        self._steps: list[list[Tensor]] = []
         self._told = 0
         self._is_new = True
         self._every, self._places = 1, list[tuple[int, Tensor]]()
-        self.turned: dict[str, Tensor] = {}
-        """By layer, for every unit the angle of the last step, in radians."""
-        self.moved: dict[str, Tensor] = {}
-        """By layer, for every unit the distance of the last step."""
+        self._units: dict[str, tuple[Tensor, Tensor]] = {}
         first = next(iter(self._around.values()))["layer"]
         self._hook = first.register_forward_pre_hook(self._seen)
 
@@ -66,8 +77,13 @@ class HingeMotion:
         fresh, self._told = self._steps[self._told :], len(self._steps)
         if not fresh:
             return {}
-        angle, distance = torch.stack(fresh).amax(0).tolist()
+        angle, distance = _series(fresh).amax(0).tolist()
         return {"hinge_angle": degrees(angle), "hinge_distance": distance}
+
+    def units(self, layer: str) -> tuple[Tensor, Tensor]:
+        """Of every unit of a layer, angle (radians) and distance of the last step."""
+        chord, square = self._units[layer]
+        return _angle(chord), square.sqrt()
 
     def close(self) -> dict[str, Any]:
         """Ends watching: the largest angle (degrees) and distance, both as series of steps, and where the units went.
@@ -78,7 +94,7 @@ class HingeMotion:
         self._hook.remove()
         if not self._steps:
             return {"steps": 0}
-        series = torch.stack(self._steps).double()
+        series = _series(self._steps)
         every = -(-len(series) // STEPS)
         told = torch.stack([part.amax(0) for part in series.split(every)])
         return {
@@ -99,18 +115,16 @@ class HingeMotion:
 
     @torch.no_grad()
     def _look(self) -> None:
-        found = []
+        # As little as there can be between two steps: what is left is done when somebody asks.
+        found: list[Tensor] = []
         for name, parts in self._around.items():
             now = _hinge(**parts)
             if name in self._before:
-                angle, distance = motion(self._before[name], now)
-                self.turned[name], self.moved[name] = angle, distance
-                found += [angle, distance]
+                self._units[name] = chord, square = _chord_and_square(self._before[name], now)
+                found += [chord.amax(), square.amax()]
             self._before[name] = now
         if found:
-            # NaN of a unit without a boundary is no motion.
-            largest = torch.stack([part.nan_to_num(0.0, 0.0).amax() for part in found])
-            self._steps.append(torch.stack([largest[::2].amax(), largest[1::2].amax()]))
+            self._steps.append(found)
         self._keep_place()
 
     def _keep_place(self) -> None:
@@ -123,6 +137,13 @@ class HingeMotion:
         if len(self._places) > PLACES:
             self._every *= 2
             self._places = [(at, place) for at, place in self._places if at % self._every == 0]
+
+
+def _series(steps: list[list[Tensor]]) -> Tensor:
+    """Step by step the largest angle and distance over all layers: ``(steps, 2)``."""
+    chords, squares = (torch.stack([torch.stack(step[i::2]).amax() for step in steps]) for i in (0, 1))
+    # A unit without a boundary does not move.
+    return torch.stack([_angle(chords), squares.sqrt()], 1).nan_to_num(0.0, 0.0).double().cpu()
 
 
 def _layers(model: nn.Module) -> dict[str, dict[str, Any]]:
@@ -163,4 +184,6 @@ def _hinge(layer: Any, centre: Any, norm: Any) -> Hinge:
     elif isinstance(norm, InputMeanNorm):
         own = getattr(norm, "bias", None)
         bias = (0.0 if bias is None else bias) - norm.running_mean + (0.0 if own is None else own)
-    return hinge(weight, bias)
+    length = torch.linalg.vector_norm(weight, dim=1)
+    offset = torch.zeros_like(length) if bias is None else torch.as_tensor(bias) / length
+    return Hinge(weight / length.unsqueeze(1), offset)
