@@ -96,6 +96,8 @@ def test_verdicts_of_widths():
 
     rows = [row("GmP, scale 1", 10, 0.5, 3.0), row("GmP, scale 1", 1000, 0.6, 3.1)]
     rows += [row("SP, deviation 1", 10, 1.0, 3.0), row("SP, deviation 1", 1000, 100.0, 30.0)]
-    assert [one.verdict for one in widths.findings({"result": {"rows": rows}})] == ["reproduced", "reproduced"]
+    assert [one.verdict for one in widths.findings({"result": {"rows": rows}})] == ["reproduced"] * 4
     rows[1]["estimate"]["mean"] = 30.0
+    assert widths.findings({"result": {"rows": rows}})[1].verdict == "not reproduced"
+    rows[1]["signal"] = 5.0
     assert widths.findings({"result": {"rows": rows}})[0].verdict == "not reproduced"

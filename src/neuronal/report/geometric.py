@@ -65,7 +65,7 @@ def boundaries(answer: Mapping[str, Any]) -> list[Table]:
     head = ["radius", "angle (π)", "location", "pre-activation on the set", "at the active side", "at the other"]
     drawn = columns(title_of(answer), [], head)
     for row in answer["result"]["rows"]:
-        place = ", ".join(f"{value + 0.0:.2f}" for value in row["location"])
+        place = ", ".join(f"{round(value, 2) + 0.0:.2f}" for value in row["location"])
         numbers = (f"{row['on_it']:.1g}", f"{row['active']:.3g}", f"{row['inactive']:.3g}")
         drawn.add_row(f"{row['radius']:g}", f"{row['angle']:g}", f"({place})", *numbers)
     return [drawn]

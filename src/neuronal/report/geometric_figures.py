@@ -65,31 +65,31 @@ def _line(axes: Any, location: Sequence[float], normal: Sequence[float], shade: 
 
 
 def boundaries(answer: Mapping[str, Any]) -> list[Drawing]:
-    """Figures 5 and 6: the set, its nearest point, and an arrow to the active side."""
-    result = answer["result"]
-    with blank(f"{answer['reproduction']}-sets") as sheet:
-        radii = list(dict.fromkeys(row["radius"] for row in result["rows"]))
-        named = set()
-        for row in result["rows"]:
-            number = radii.index(row["radius"])
-            label = None if row["radius"] in named else f"radius {row['radius']:g}"
-            named.add(row["radius"])
-            if result["inputs"] == 1:
-                _unit_on_a_line(sheet.axes, row, colour(number), label)
-            else:
+    """Figures 5 and 6: the sets, a figure for every radius; nearest points, and arrows to the active side."""
+    result, found = answer["result"], []
+    for radius in dict.fromkeys(row["radius"] for row in result["rows"]):
+        with blank(f"{answer['reproduction']}-{radius:g}") as sheet:
+            rows = [row for row in result["rows"] if row["radius"] == radius]
+            for number, row in enumerate(rows):
+                label = f"angle {row['angle']:g} π"
+                if result["inputs"] == 1:
+                    _unit_on_a_line(sheet.axes, row, colour(number), label)
+                    continue
                 _line(sheet.axes, row["location"], row["normal"], colour(number), label)
                 (x, y), (u, v) = row["location"], row["normal"]
-                arrow = {"arrowstyle": "->", "color": "#009E73"}
-                sheet.axes.annotate("", (x + 0.35 * u, y + 0.35 * v), (x, y), arrowprops=arrow)
-        if result["inputs"] == 2:
-            sheet.axes.set(aspect="equal", xlim=(-2, 2), ylim=(-2, 2))
-        else:
-            sheet.axes.set(xlabel="input", ylabel="unit", xlim=(-3, 3), ylim=(-0.2, 3))
-        sheet.axes.legend()
-    caption = (
-        "Boundaries for several radii and angles; dotted or marked, the nearest point to the origin; arrows point to "
-    )
-    return [Drawing(sheet.svg, answer["title"], caption + "where the unit is active.")]
+                arrow = {"arrowstyle": "->", "color": colour(number)}
+                sheet.axes.annotate("", (x + 0.5 * u, y + 0.5 * v), (x, y), arrowprops=arrow)
+            if result["inputs"] == 2:
+                sheet.axes.set(aspect="equal", xlim=(-2, 2), ylim=(-2, 2))
+            else:
+                sheet.axes.set(xlabel="input", ylabel="unit", xlim=(-3, 3), ylim=(-0.2, 3))
+            sheet.axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+        caption = (
+            "Boundaries, each with its nearest point to the origin (dot, or end of the dotted line); arrows, where "
+        )
+        caption = caption + "there are any, point to where the unit is active."
+        found.append(Drawing(sheet.svg, f"Radius {radius:g}", caption))
+    return found
 
 
 def _unit_on_a_line(axes: Any, row: Mapping[str, Any], shade: str, label: str | None) -> None:
