@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "geometry": {"nn", "ops", *CORE},
     "certify": {"geometry", "nn", "ops", *CORE},
     "attacks": {"geometry", "nn", *CORE},
-    "probes": {"geometry", "nn", "data", *CORE},
+    "probes": {"geometry", "nn", "ops", "data", *CORE},
     "train": {"data", *CORE},
     "recipes": {"experiments.recipe", "experiments.reproduction"},
     "experiments": {
@@ -34,10 +34,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "convert",
         "models",
         "nn",
+        "ops",
         "data",
         *CORE,
     },
-    "bench": {"train", "certify", "geometry", "kernel", "models", "nn", "ops", "data", *CORE},
+    "bench": {"train", "probes", "certify", "geometry", "kernel", "models", "nn", "ops", "data", *CORE},
     "report": {"bench", "experiments", "geometry", "convert", "train", "nn", "ops", "data", *CORE},
     "cli": {
         "report",

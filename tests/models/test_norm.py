@@ -94,3 +94,26 @@ def test_nf_has_no_plain_layer_but_the_head():
     net = small("resnet18", norm="nf")
     assert [type(m) for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)] == [nn.Linear]
     assert sum(isinstance(m, ScaledStandardisedConv2d) for m in net.modules()) == 20
+
+
+@pytest.mark.parametrize("model", ["fcn", "mlp1", "vgg6"])
+def test_scales_outside_are_the_same_network_until_one_is_negative(model):
+    torch.manual_seed(0)
+    inside = small(model, "geometric", norm="none")
+    outside = small(model, "geometric", norm="none", outside=True)
+    with torch.no_grad():
+        for p, q in zip(inside.parameters(), outside.parameters(), strict=True):
+            q.copy_(p)
+    x = torch.randn(3, 2, 8, 8)
+    torch.testing.assert_close(inside(x), outside(x))
+    layer = next(m for m in outside.modules() if hasattr(m, "scale"))
+    with torch.no_grad():
+        layer.scale.neg_()
+    assert layer(torch.randn(5, 2, 8, 8) if model == "vgg6" else torch.randn(5, 128)).max() <= 0
+    assert not any(isinstance(m, nn.ReLU) for m in outside.modules())
+
+
+def test_scales_outside_need_geometric_units_without_batch_norm():
+    for neuron, norm in (("standard", "none"), ("geometric", "batch")):
+        with pytest.raises(ValueError, match="outside is for geometric units"):
+            Parts(FAMILIES[neuron], norm, outside=True)

@@ -16,6 +16,7 @@ from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split, shuffled_batches
 from neuronal.data.errors import MissingData
 from neuronal.models.registry import create_model
+from neuronal.probes.hinge_motion import HingeMotion
 from neuronal.train.loop import fit
 from neuronal.train.optim import Plan
 from neuronal.train.timing import StepTime, side_by_side
@@ -86,6 +87,20 @@ def measure_case(case: Case, *, rounds: int, warmup: int = 1) -> Overhead:
     actions = {"bare": on_a_copy(bare_loop), "fit": on_a_copy(fit)}
     times = side_by_side(actions, "bare", rounds=rounds, warmup=warmup, cuda=device.type == "cuda")
     return Overhead(case, times["fit"], LIMIT)
+
+
+def measure_watched(case: Case, *, rounds: int, warmup: int = 1) -> Overhead:
+    """An epoch of ``fit`` with the probe ``hinge_motion``, against one without."""
+    split = Split(torch.rand(case.images, 1, case.side, case.side), torch.randint(10, (case.images,)))
+    model = create_model("cnn", "standard", num_classes=10, in_chans=1, img_size=case.side)
+    plan = Plan(epochs=1, batch_size=case.batch, optim="sgd", lr=0.01)
+
+    def watched() -> None:
+        own = deepcopy(model)
+        fit(own, split, plan, probes=[HingeMotion(own)])
+
+    actions = {"fit": lambda: void(fit(deepcopy(model), split, plan)), "watched": watched}
+    return Overhead(case, side_by_side(actions, "fit", rounds=rounds, warmup=warmup)["watched"], LIMIT)
 
 
 def measure_preparation(*, rounds: int, batch: int = 128) -> Preparation:

@@ -14,6 +14,7 @@ PROTOCOLS = {
     "clean": "every choice goes by held-out training data; the test data are looked at once, at the end",
     "published": "choices (rate cuts, early stopping, the best epoch, the learning rate) go by the TEST data, as in the "
     "code of some papers: the test results are too good",
+    "training": "choices while training go by the training data themselves, and nothing needs to be held out",
 }
 """What the choices made while training and tuning go by."""
 
@@ -35,6 +36,7 @@ class Recipe:
         neuron_options: Options of the neuron's layers, such as ``{"coupling": -0.5}``; likewise.
         data: A name in ``DATASETS``, or the path of a table or of a folder of images.
         scaling: One of ``SCALINGS``.
+        redrawn: Share of all rows that is drawn anew with every seed, a fifth of it for testing; 0 for the set's own split.
         fraction, wrong_labels: See :mod:`neuronal.data.training_set`.
         resized_crop, crop, flip, cutout, cutout_fill, contrast: As in :class:`neuronal.data.augment.Augment`.
         holdout: Fraction of the training data kept apart to follow accuracy while training.
@@ -62,6 +64,7 @@ class Recipe:
     neuron_options: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
     data: str = "digits"
     scaling: str = "unit"
+    redrawn: float = 0.0
     fraction: float = 1.0
     wrong_labels: float = 0.0
     resized_crop: tuple[float, ...] = ()

@@ -16,6 +16,7 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.data.errors import one_line
+from neuronal.data.redrawn import redrawn
 from neuronal.data.training_set import fraction, with_wrong_labels
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
@@ -26,6 +27,7 @@ from neuronal.probes.boundary_distance import boundary_distance
 from neuronal.probes.contrast import contrast
 from neuronal.probes.curvature import curvature
 from neuronal.probes.dead_units import dead_units
+from neuronal.probes.hinge_motion import HingeMotion
 from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
@@ -45,6 +47,9 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
     "boundary_distance": boundary_distance,
 }
 
+WATCHERS = {"hinge_motion": HingeMotion}
+"""Probes that watch every step of the training."""
+
 TABLE_MODELS = ("fcn", "mlp1")
 """Networks that take rows of a table as well as images."""
 CLASS_PROBES = ("contrast", "zero_image", "curvature", "boundary_distance")
@@ -59,6 +64,8 @@ def check(recipe: Recipe) -> None:
         raise ValueError("cut_after, stop_after and keep_best go by held-out images, got holdout 0.")
     data = load(recipe.data).scaled(recipe.scaling)
     _check_task(recipe, data)
+    if not 0 <= recipe.redrawn <= 1:
+        raise ValueError(f"redrawn needs to be in [0, 1], got {recipe.redrawn:g}.")
     if not 0 < recipe.fraction <= 1 or not 0 <= recipe.wrong_labels <= 1:
         got = f"{recipe.fraction:g} and {recipe.wrong_labels:g}"
         raise ValueError(f"fraction needs to be in (0, 1] and wrong_labels in [0, 1], got {got}.")
@@ -89,7 +96,10 @@ def _check_task(recipe: Recipe, data: Dataset) -> None:
 
 
 def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, Any]]]:
-    return {name: find(PROBES, name, "probe") for name in recipe.probes}
+    """Those that measure the trained network; ``ValueError`` for a name that is no probe at all."""
+    for name in recipe.probes:
+        find({**PROBES, **WATCHERS}, name, "probe")
+    return {name: PROBES[name] for name in recipe.probes if name in PROBES}
 
 
 def plan(recipe: Recipe) -> Plan:
@@ -154,11 +164,14 @@ def trained(
         on_step: Told now and then how it goes.
         checkpoints: Where the state is kept; a folder that has one is gone on from.
     """
-    data, chosen = load(recipe.data).scaled(recipe.scaling), _probes(recipe)
+    source, chosen = load(recipe.data), _probes(recipe)
+    data = (redrawn(source, recipe.redrawn, seed) if recipe.redrawn else source).scaled(recipe.scaling)
     started = perf_counter()
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
-    followed, called = (held, "validation") if recipe.protocol == "clean" else (data.test, "test")
+    watchers = {name: WATCHERS[name](model) for name in recipe.probes if name in WATCHERS}
+    ways = {"clean": (held, "validation"), "published": (data.test, "test"), "training": (train, "training")}
+    followed, called = ways[recipe.protocol]
     if checkpoints:
         # What is measured afterwards is free to change; the data are compared by contents.
         same = {name: value for name, value in recipe.chosen().items() if name not in ("probes", "data")}
@@ -187,7 +200,7 @@ def trained(
                 validation=followed if how.needs_validation else None,
                 validation_name=called,
                 augment=changes.apply if changes != Augment() else None,
-                probes=[follow] if len(held) else [],
+                probes=[*([follow] if len(held) else []), *watchers.values()],
                 on_step=on_step,
                 on_epoch=keep,
                 checkpoints=checkpoints,
@@ -202,6 +215,8 @@ def trained(
         except Diverged as diverged:
             metrics = {}
             failure = Failure(diverged.step, diverged.lr, str(diverged))
+    seen = {name: watcher.close() for name, watcher in watchers.items()}
+    probes = {} if failure else probes | seen
     if is_spread(model):
         # In one piece again; all processes take part, each gets a copy.
         state = {name: whole(value) for name, value in model.state_dict().items()}
@@ -218,7 +233,7 @@ def trained(
         step_seconds=step_seconds,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=environment(),
-        data=data.checksum(),
+        data=source.checksum(),
     )
     return record, model
 

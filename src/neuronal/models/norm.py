@@ -19,12 +19,13 @@ NORMS = {
     "nf": "weight-standardised layers, residual branches between fixed scales",
     "input_mean": "the mean taken off the input of every layer",
     "weight": "weight norm on every layer, the mean taken off its output",
+    "weight_alone": "weight norm on every layer, and nothing else",
 }
 """The norms, and what each puts into the network."""
 
 Kind = Literal["Linear", "Conv2d"]
 # Norms that make the weights themselves, and the neurons that have nothing against it.
-_NEURONS = {"weight": ("standard",), "nf": ("standard", "zero_bias")}
+_NEURONS = {"weight": ("standard",), "weight_alone": ("standard",), "nf": ("standard", "zero_bias")}
 _BATCH_NORM = {"Linear": nn.BatchNorm1d, "Conv2d": nn.BatchNorm2d}
 _STANDARDISED: dict[Kind, Any] = {"Linear": ScaledStandardisedLinear, "Conv2d": ScaledStandardisedConv2d}
 
@@ -37,10 +38,17 @@ class Parts:
         norm: One of ``NORMS``; ``None`` takes the usual one, batch norm where the neuron can have it.
         residual: Whether the network has residual branches, which ``"fixup"`` is about.
         batch_after_relu: Puts batch norm after the ReLU instead of before it.
+        outside: Geometric units with their scale behind the ReLU, as published; it matters once a scale is negative.
     """
 
     def __init__(
-        self, layers: Family, norm: str | None, *, residual: bool = False, batch_after_relu: bool = False
+        self,
+        layers: Family,
+        norm: str | None,
+        *,
+        residual: bool = False,
+        batch_after_relu: bool = False,
+        outside: bool = False,
     ) -> None:
         def why_not(norm: str) -> str | None:
             return _why_not(layers.name, norm, residual, batch_after_relu)
@@ -53,7 +61,9 @@ class Parts:
         if why := why_not(norm):
             possible = ", ".join(repr(name) for name in NORMS if not why_not(name))
             raise ValueError(f"norm {norm!r} does not go with neuron {layers.name!r} here: {why}. Use {possible}.")
-        self.layers, self.norm = layers, norm
+        if outside and (layers.name != "geometric" or norm == "batch"):
+            raise ValueError(f"outside is for geometric units without batch norm, got {layers.name!r}, norm {norm!r}.")
+        self.layers, self.norm, self.outside = layers, norm, outside
         self.batch_after_relu = batch_after_relu and norm == "batch"
 
     def conv(
@@ -73,13 +83,15 @@ class Parts:
             # One more zero after than before, as torch's "same" does with a warning that it makes a copy.
             before, after = (kernel_size - 1) // 2, kernel_size // 2
             pads, padding = [nn.ZeroPad2d((before, after, before, after))], 0
-        shape = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+        shape: dict[str, Any] = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+        shape |= {"activation": "relu"} if self.outside and relu else {}
         layer, norm = self._layer("Conv2d", in_channels, out_channels, shape, first)
         return self._in_order(in_channels, [*pads, layer], norm, relu)
 
     def linear(self, in_features: int, out_features: int, *, first: bool = False) -> list[nn.Module]:
         """A fully connected layer with norm and ReLU; ``first`` as for :meth:`conv`."""
-        layer, norm = self._layer("Linear", in_features, out_features, {}, first)
+        shape = {"activation": "relu"} if self.outside else {}
+        layer, norm = self._layer("Linear", in_features, out_features, shape, first)
         return self._in_order(in_features, [layer], norm, True)
 
     def _layer(
@@ -93,6 +105,8 @@ class Parts:
         # A norm right behind the layer has a bias of its own and would cancel the layer's.
         if self.norm == "weight":
             return weight_norm(make(inputs, outputs, **shape, bias=False)), [MeanOnlyBatchNorm(outputs)]
+        if self.norm == "weight_alone":
+            return weight_norm(make(inputs, outputs, **shape)), []
         if self.norm == "batch":
             bias = {} if self.batch_after_relu else {"bias": False}
             return make(inputs, outputs, **shape, **bias), [_BATCH_NORM[kind](outputs)]
@@ -100,7 +114,7 @@ class Parts:
 
     def _in_order(self, inputs: int, layer: list[nn.Module], norm: list[nn.Module], relu: bool) -> list[nn.Module]:
         centre = [InputMeanNorm(inputs)] if self.norm == "input_mean" else []
-        activation = [nn.ReLU()] if relu else []
+        activation = [nn.ReLU()] if relu and not self.outside else []
         after = [*activation, *norm] if self.batch_after_relu else [*norm, *activation]
         return [*centre, *layer, *after]
 

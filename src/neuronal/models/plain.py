@@ -9,6 +9,7 @@ from torch import nn
 from neuronal.models.classifier import Classifier
 from neuronal.models.norm import Parts
 from neuronal.models.registry import register_model
+from neuronal.models.start import started
 from neuronal.nn.families import Family
 
 
@@ -21,23 +22,39 @@ def fcn(
     img_size: int,
     widths: Sequence[int] = (256, 128),
     norm: str | None = "none",
+    start: str = "usual",
+    outside: bool = False,
 ) -> Classifier:
-    """Fully connected: flatten, then one hidden layer per width, ReLU after each."""
-    parts = Parts(layers, norm)
+    """Fully connected: flatten, then one hidden layer per width, ReLU after each.
+
+    Args:
+        start: One of ``STARTS``.
+        outside: See :class:`Parts`.
+    """
+    parts = Parts(layers, norm, outside=outside)
     features: list[nn.Module] = [nn.Flatten()]
     size = in_chans * img_size * img_size
     for number, width in enumerate(widths):
         features += parts.linear(size, width, first=number == 0)
         size = width
-    return Classifier(layers, nn.Sequential(*features), size, num_classes, in_chans)
+    return started(Classifier(layers, nn.Sequential(*features), size, num_classes, in_chans), start)
 
 
 @register_model
 def mlp1(
-    layers: Family, *, num_classes: int, in_chans: int, img_size: int, width: int = 100, norm: str | None = "none"
+    layers: Family,
+    *,
+    num_classes: int,
+    in_chans: int,
+    img_size: int,
+    width: int = 100,
+    norm: str | None = "none",
+    start: str = "usual",
+    outside: bool = False,
 ) -> Classifier:
     """One hidden layer of 100 units; with img_size=1 the channels are the columns of a table."""
-    return fcn(layers, num_classes=num_classes, in_chans=in_chans, img_size=img_size, widths=(width,), norm=norm)
+    shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
+    return fcn(layers, **shape, widths=(width,), norm=norm, start=start, outside=outside)
 
 
 @register_model
@@ -77,13 +94,15 @@ def vgg6(
     img_size: int,
     widths: Sequence[int] = (128, 256, 512),
     norm: str | None = None,
+    start: str = "usual",
+    outside: bool = False,
 ) -> Classifier:
     """VGG of six 3x3 convolutions: two per width, then 2x2 max-pooling; the mean over positions; the head.
 
     Reference:
         Chen & Ge, arXiv:2305.15912, Section 5 (ImageNet32).
     """
-    parts = Parts(layers, norm)
+    parts = Parts(layers, norm, outside=outside)
     if img_size < 2 ** len(widths):
         raise ValueError(
             f"vgg6 halves the image {len(widths)} times and needs img_size >= {2 ** len(widths)}, got {img_size}."
@@ -95,7 +114,7 @@ def vgg6(
         features += [*parts.conv(width, width, 3, padding=1), nn.MaxPool2d(2)]
         size = width
     features += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return Classifier(layers, nn.Sequential(*features), size, num_classes, in_chans)
+    return started(Classifier(layers, nn.Sequential(*features), size, num_classes, in_chans), start)
 
 
 @register_model

@@ -2,14 +2,15 @@
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction
-from neuronal.recipes import farkas, first_look, implicit_bias, zero_bias
+from neuronal.recipes import farkas, first_look, geometric, implicit_bias, zero_bias
 
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (first_look.DIGITS, first_look.LEVY)}
 REPRODUCTIONS: dict[str, Reproduction] = {
-    one.name: one for paper in (zero_bias, implicit_bias, farkas) for one in paper.REPRODUCTIONS
+    one.name: one for paper in (zero_bias, geometric, implicit_bias, farkas) for one in paper.REPRODUCTIONS
 }
 PAPERS: dict[str, str] = {
     "zero_bias": zero_bias.ABOUT,
+    "geometric": geometric.ABOUT,
     "implicit_bias": implicit_bias.ABOUT,
     "farkas": farkas.ABOUT,
 }

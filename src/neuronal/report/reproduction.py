@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from neuronal.experiments.procedures import PROCEDURES
-from neuronal.report import farkas_tables, implicit_bias
+from neuronal.report import farkas_tables, geometric, implicit_bias
 
 
 def tables(answer: Mapping[str, Any]) -> list[Table]:
@@ -189,6 +189,7 @@ TABLES: dict[str, Any] = {
     "ntk": _ntk,
     **farkas_tables.TABLES,
     **implicit_bias.TABLES,
+    **geometric.TABLES,
 }
 """By procedure."""
 

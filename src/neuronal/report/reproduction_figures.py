@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neuronal.report import farkas_figures, implicit_bias_figures
+from neuronal.report import farkas_figures, geometric_figures, implicit_bias_figures
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
 
 
@@ -169,5 +169,6 @@ FIGURES: dict[str, Any] = {
     "zero_image": _zero_image,
     **farkas_figures.FIGURES,
     **implicit_bias_figures.FIGURES,
+    **geometric_figures.FIGURES,
 }
 """By procedure."""

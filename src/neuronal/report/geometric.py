@@ -1,0 +1,138 @@
+"""Tables of the geometric paper's reproductions: both protocols side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from neuronal.experiments.procedures.protocol_table import UNITS, reported_for
+from neuronal.report.drawn import columns, title_of
+
+
+def protocol_table(answer: Mapping[str, Any]) -> list[Table]:
+    """One line per set, batch and method: reported, published and clean."""
+    rows = answer["result"]["rows"]
+    head = ["reported", "published", "its rate", "clean", "its rate", "failed"]
+    drawn = columns(title_of(answer), ["data", "method"], head)
+    images = any(row.get("measure") == "accuracy" for row in rows)
+    for data, batch, method in dict.fromkeys((row["data"], row["batch"], row["method"]) for row in rows):
+        own = {r["protocol"]: r for r in rows if (r["data"], r["batch"], r["method"]) == (data, batch, method)}
+        given = reported_for(own["published"], answer["reported"])
+        measure = next((row["measure"] for row in own.values() if "measure" in row), "rmse")
+        cells = ["" if given is None else written(*given, measure)]
+        for protocol in ("published", "clean"):
+            row = own[protocol]
+            estimate = row.get("estimate", {"mean": None, "standard_error": None})
+            cells += [written(estimate["mean"], estimate["standard_error"], measure), f"{row['rate']:g}"]
+        failed = sum(len(row["failed"]) for row in own.values())
+        drawn.add_row(f"{data}, {batch}" if images else data, method, *cells, str(failed))
+    seeds = max(len(row["seeds"]) for row in rows)
+    what = "accuracy (%)" if images else "RMSE"
+    drawn.caption = f"test {what}, mean ± standard error over {seeds} seeds; clean: the rate is tuned on held-out data"
+    drawn.caption_justify = "left"
+    return [drawn]
+
+
+def written(mean: float | None, error: float | None, measure: str) -> str:
+    """A mean with its error in the measure's own units and digits."""
+    if mean is None:
+        return "–"
+    factor, _, digits = UNITS[measure]
+    return format(factor * mean, digits) + ("" if error is None else f" ± {format(factor * error, digits)}")
+
+
+def perturbation(answer: Mapping[str, Any]) -> list[Table]:
+    """The paper's unit, with what its figure shows beside; and many units."""
+    drawn = columns(
+        title_of(answer), ["method"], ["change", "angle (°)", "drawn in the paper (°)", "location moves by"]
+    )
+    for row in answer["result"]["rows"]:
+        cells = (f"{row[key]:.3g}" for key in ("epsilon", "angle", "published_angle", "distance"))
+        drawn.add_row(row["method"], *cells)
+    many = columns("Many units, angle in degrees", ["method"], ["inputs", "norm", "change", "median", "largest"])
+    for row in answer["result"]["many"]:
+        # One change in the middle: all are in the file.
+        if row["epsilon"] == 1e-3:
+            cells = (f"{row[key]:.3g}" for key in ("inputs", "norm", "epsilon", "median", "largest"))
+            many.add_row(row["method"], *cells)
+    return [drawn, many]
+
+
+def boundaries(answer: Mapping[str, Any]) -> list[Table]:
+    head = ["radius", "angle (π)", "location", "pre-activation on the set", "at the active side", "at the other"]
+    drawn = columns(title_of(answer), [], head)
+    for row in answer["result"]["rows"]:
+        place = ", ".join(f"{round(value, 2) + 0.0:.2f}" for value in row["location"])
+        numbers = (f"{row['on_it']:.1g}", f"{row['active']:.3g}", f"{row['inactive']:.3g}")
+        drawn.add_row(f"{row['radius']:g}", f"{row['angle']:g}", f"({place})", *numbers)
+    return [drawn]
+
+
+def hinge_motion(answer: Mapping[str, Any]) -> list[Table]:
+    """Both protocols; then every method at the same rates, with the largest steps of its units."""
+    result = answer["result"]
+    drawn = columns(
+        "Every method at the same rates, as published",
+        ["method"],
+        ["rate", "test", "largest turn (°)", "largest shift", "failed"],
+    )
+    for row in result["same_rates"]:
+        if "estimate" not in row:
+            drawn.add_row(row["method"], f"{row['rate']:g}", "–", "–", "–", str(len(row["failed"])))
+            continue
+        test = written(row["estimate"]["mean"], row["estimate"]["standard_error"], row["measure"])
+        steps = (
+            f"{median(row[key]):.3g}, at most {max(row[key]):.3g}" for key in ("largest_angle", "largest_distance")
+        )
+        drawn.add_row(row["method"], f"{row['rate']:g}", test, *steps, str(len(row["failed"])))
+    drawn.caption = "largest of any unit in any step of a training: median over seeds, and the largest of all"
+    drawn.caption_justify = "left"
+    return [*protocol_table(answer), drawn]
+
+
+def learning_rates(answer: Mapping[str, Any]) -> list[Table]:
+    """One line per method and rate; the tuned rate is marked."""
+    result = answer["result"]
+    best = {(one["data"], one["method"]): one["best"] for one in result["chosen"]}
+    held = {(one["data"], one["method"], p["value"]): p for one in result["chosen"] for p in one["curve"]}
+    head = ["rate", "held-out data", "test", "largest turn (°)", "failed"]
+    drawn = columns(title_of(answer), ["data", "method"], head)
+    for row in result["rows"]:
+        place = row["data"], row["method"]
+        point = held[*place, row["rate"]]
+        measure = row.get("measure", "accuracy")
+        mark = " (best)" if best[place] == row["rate"] else ""
+        estimate = row.get("estimate", {"mean": None, "standard_error": None})
+        turned = f"{median(row['largest_angle']):.3g}" if "largest_angle" in row else "–"
+        drawn.add_row(
+            *place,
+            f"{row['rate']:g}{mark}",
+            written(point["mean"], point["error"], measure),
+            written(estimate["mean"], estimate["standard_error"], measure),
+            turned,
+            str(len(row["failed"])),
+        )
+    return [drawn]
+
+
+def widths(answer: Mapping[str, Any]) -> list[Table]:
+    drawn = columns(title_of(answer), ["start"], ["width", "signal at the start", "test RMSE", "failed"])
+    for row in answer["result"]["rows"]:
+        estimate = row.get("estimate", {"mean": None, "standard_error": None})
+        rmse = written(estimate["mean"], estimate["standard_error"], "rmse")
+        drawn.add_row(row["start"], str(row["width"]), f"{row['signal']:.3g}", rmse, str(row["failed"]))
+    return [drawn]
+
+
+TABLES: dict[str, Any] = {
+    "boundaries": boundaries,
+    "hinge_motion": hinge_motion,
+    "learning_rates": learning_rates,
+    "perturbation": perturbation,
+    "protocol_table": protocol_table,
+    "widths": widths,
+}
+"""By procedure."""

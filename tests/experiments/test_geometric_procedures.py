@@ -1,0 +1,103 @@
+"""Procedures of the geometric paper against numbers known from elsewhere, and their verdicts on made-up results."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from neuronal.experiments.procedures import boundaries, learning_rates, perturbation, widths
+from neuronal.experiments.reproduction import Setting
+from neuronal.recipes.geometric import PERTURBATION
+
+
+class Silent:
+    def say(self, line):
+        pass
+
+
+@pytest.fixture(scope="module")
+def perturbed():
+    options = {**PERTURBATION.scales["small"].options, "units": 20, "inputs": (2, 5)}
+    return perturbation.measure(Setting(options=options), Silent())
+
+
+def test_the_papers_unit_turns_as_was_measured_from_its_code(perturbed):
+    """Degrees at changes of 1e-4, 1e-3, 1e-2 and 1e-1: measured once with numpy alone, and as the figure has them."""
+    rows = {(row["method"], row["epsilon"]): row for row in perturbed["rows"]}
+    for method, angles in {"SP": (4.1, 29.1, 59.6, 65.0), "GmP": (0.0057, 0.057, 0.57, 5.7)}.items():
+        found = [rows[method, e]["angle"] for e in (1e-4, 1e-3, 1e-2, 1e-1)]
+        assert found == pytest.approx(angles, rel=0.02)
+    drawn = [rows["SP", e]["published_angle"] for e in (1e-4, 1e-3, 1e-2, 1e-1)]
+    assert drawn == pytest.approx((4.1, 12.2, 18.3, 23.7), rel=0.02)
+
+
+def test_angles_against_plain_trigonometry(perturbed):
+    w0, w1, _ = 1e-3 * np.random.RandomState(1).randn(3)
+    for row in perturbed["rows"]:
+        e = row["epsilon"]
+        if row["method"] == "GmP":
+            turned = e
+        else:
+            turned = math.remainder(math.atan2(w1 + e, w0 + e) - math.atan2(w1, w0), 2 * math.pi)
+        assert row["angle"] == pytest.approx(math.degrees(abs(turned)), rel=1e-6)
+
+
+def test_all_parameterisations_start_from_one_boundary():
+    w, b = torch.randn(7, 3, dtype=torch.float64), torch.randn(7, dtype=torch.float64)
+    for perturb in perturbation.PERTURBED.values():
+        found = perturb(w, b, 0.0)
+        torch.testing.assert_close(found.normal, w / w.norm(dim=1, keepdim=True))
+        torch.testing.assert_close(found.offset, b / w.norm(dim=1))
+
+
+def test_verdicts_of_perturbations(perturbed):
+    found = perturbation.findings({"result": perturbed})
+    assert [one.verdict for one in found] == ["reproduced", "not true as stated", "reproduced", "reproduced in part"]
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_a_boundary_lies_where_its_radius_and_angle_say(inputs):
+    angles = (0.0, 1.0) if inputs == 1 else (0.3, 1.7)
+    setting = Setting(options={"inputs": inputs, "radii": (-0.5, 2.0), "angles": angles})
+    result = boundaries.measure(setting, Silent())
+    for row in result["rows"]:
+        u = [math.cos(row["angle"] * math.pi), math.sin(row["angle"] * math.pi)][:inputs]
+        assert row["location"] == pytest.approx([-row["radius"] * value for value in u], abs=1e-6)
+        for end in row["ends"]:
+            assert sum(a * b for a, b in zip(u, end, strict=True)) + row["radius"] == pytest.approx(0, abs=1e-5)
+    assert boundaries.findings({"result": result})[0].verdict == "reproduced"
+
+
+def rate_rows(values):
+    rows, chosen = [], []
+    for method, by_rate in values.items():
+        for rate, value in by_rate.items():
+            rows.append({"data": "d", "method": method, "rate": rate, "measure": "accuracy", "seeds": [0]})
+            rows[-1] |= {
+                "values": [value],
+                "estimate": {"mean": value, "standard_error": 0.01},
+                "largest_angle": [rate],
+            }
+        chosen.append({"data": "d", "method": method, "best": max(by_rate, key=by_rate.get), "curve": []})
+    return {"result": {"rows": rows, "chosen": chosen}}
+
+
+def test_verdicts_of_learning_rates():
+    ten = learning_rates.findings(rate_rows({"SP": {0.01: 0.9, 0.1: 0.8}, "GmP": {0.01: 0.8, 0.1: 0.95}}))
+    assert [one.verdict for one in ten[:2]] == ["reproduced", "reproduced"]
+    same = learning_rates.findings(rate_rows({"SP": {0.01: 0.8, 0.1: 0.95}, "GmP": {0.01: 0.8, 0.1: 0.9}}))
+    assert [one.verdict for one in same[:2]] == ["not reproduced", "not reproduced"]
+
+
+def test_verdicts_of_widths():
+    def row(start, width, signal, error):
+        return {"start": start, "width": width, "signal": signal, "failed": 0, "estimate": {"mean": error}}
+
+    rows = [row("GmP, scale 1", 10, 0.5, 3.0), row("GmP, scale 1", 1000, 0.6, 3.1)]
+    rows += [row("SP, deviation 1", 10, 1.0, 3.0), row("SP, deviation 1", 1000, 100.0, 30.0)]
+    assert [one.verdict for one in widths.findings({"result": {"rows": rows}})] == ["reproduced"] * 4
+    rows[1]["estimate"]["mean"] = 30.0
+    assert widths.findings({"result": {"rows": rows}})[1].verdict == "not reproduced"
+    rows[1]["signal"] = 5.0
+    assert widths.findings({"result": {"rows": rows}})[0].verdict == "not reproduced"

@@ -1,0 +1,42 @@
+"""The starts of a network, each by the numbers it promises."""
+
+import pytest
+import torch
+
+from neuronal.models.registry import create_model
+
+
+def hidden(start, *, neuron="standard", norm="none", width=2000, inputs=3):
+    shape = {"num_classes": 1, "in_chans": inputs, "img_size": 1}
+    torch.manual_seed(0)
+    model = create_model("mlp1", neuron, **shape, width=width, norm=norm, start=start)
+    return model, model.features[1]
+
+
+@pytest.mark.parametrize("norm", ["none", "weight_alone", "batch"])
+def test_glorot_is_uniform_with_its_limit_and_without_biases(norm):
+    model, layer = hidden("glorot", norm=norm)
+    limit = (6 / 2003) ** 0.5
+    assert 0.99 * limit < layer.weight.abs().max() <= limit * (1 + 1e-6)
+    assert layer.weight.std().item() == pytest.approx(limit / 3**0.5, rel=0.03)
+    assert layer.bias is None or not layer.bias.any()
+    assert not model.head.bias.any()
+    assert layer.weight.requires_grad
+
+
+def test_geometric_units_start_as_published_or_as_the_paper_says():
+    published, paper = hidden("glorot", neuron="geometric")[1], hidden("normal", neuron="geometric")[1]
+    assert (published.direction()[:, -1] >= 0).all()
+    assert published.scale.max() < 0.1
+    assert (paper.direction()[:, -1] < 0).any()
+    assert (paper.scale == 1).all()
+
+
+def test_normal_does_not_depend_on_the_layers_size():
+    for width in (50, 2000):
+        assert hidden("normal", width=width)[1].weight.std().item() == pytest.approx(1, rel=0.2)
+
+
+def test_an_unknown_start_lists_the_known_ones():
+    with pytest.raises(ValueError, match="glorot, normal, usual"):
+        hidden("zero")
