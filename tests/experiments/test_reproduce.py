@@ -4,11 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import nn
 
 from neuronal.cli.app import main
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.procedures.contrast_table import findings
+from neuronal.experiments.procedures.interpolation import pairs_of_equal_pattern
 from neuronal.experiments.reproduce import Work, read_result, reproduce
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.run import run
@@ -97,6 +99,29 @@ def test_networks_are_kept_with_their_weights(tmp_path):
 def test_other_seeds_can_be_asked_for(tmp_path):
     file = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path, results=tmp_path, seeds=(3, 4))
     assert read_result(file)["result"]["rows"][0]["seeds"] == [3, 4]
+    rays = REPRODUCTIONS["zero_bias/expressiveness"]
+    answer = read_result(reproduce(rays, "smoke", runs=tmp_path, results=tmp_path, seeds=(5,)))
+    assert {row["seed"] for row in answer["result"]["rows"]} == {5}
+    assert answer["options"]["seeds"] == [5]
+    with pytest.raises(ValueError, match="trains nothing and takes no seeds, got 5"):
+        reproduce(REPRODUCTIONS["zero_bias/zero_image"], "paper", runs=tmp_path, results=tmp_path, seeds=(5,))
+
+
+def test_pairs_of_equal_pattern_are_drawn_from_all():
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 2, bias=False))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.eye(2))
+        model[2].weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    # One pattern and two classes in the first quadrant; the last two are the same image.
+    x = torch.tensor([[2.0, 1.0], [3.0, 1.0], [1.0, 2.0], [1.0, 3.0], [1.0, 4.0], [-1.0, -1.0], [1.0, 4.0]])
+    predicted = model(x).argmax(1)
+
+    def drawn(count, seed=0):
+        return pairs_of_equal_pattern(model, x, predicted, count, torch.Generator().manual_seed(seed))
+
+    assert sorted(drawn(100)) == [(0, 1), (2, 3), (2, 4), (2, 6), (3, 4), (3, 6)]
+    assert drawn(0) == []
+    assert len({pair for seed in range(20) for pair in drawn(1, seed)}) > 2
 
 
 def test_models_by_name_at_the_zero_image(tmp_path, capsys, monkeypatch):

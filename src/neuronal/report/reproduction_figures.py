@@ -75,13 +75,16 @@ def _pictures(answer: Mapping[str, Any]) -> list[Drawing]:
             for j in range(steps):
                 top, left = i * (side + 1), j * (side + 1)
                 grid[top : top + side, left : left + side] = images[i, j]
-        with blank(f"{answer['reproduction']}-{picture['name']}") as sheet:
+        kind = {True: ", right", False: ", wrong", None: ""}[picture.get("right")]
+        with blank(f"{answer['reproduction']}-{picture['name']}{kind}") as sheet:
             sheet.axes.imshow(grid.squeeze(-1) if grid.shape[-1] == 1 else grid, cmap="gray", interpolation="nearest")
             sheet.axes.axis("off")
+        truth = {True: ", classified right", False: ", classified wrong", None: ""}[picture.get("right")]
         caption = (
-            "Left and right: test images with one activation pattern. Between: their mixtures, all of the same class."
+            f"Left and right: test images with one activation pattern and one predicted class{truth}. "
+            "Between: their mixtures, all of that class."
         )
-        found.append(Drawing(sheet.svg, picture["name"], caption))
+        found.append(Drawing(sheet.svg, f"{picture['name']}{truth}", caption))
     return found
 
 

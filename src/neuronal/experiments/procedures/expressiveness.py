@@ -54,6 +54,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     for name in TASKS:
         x, y = task(name)
         for neuron in options["neurons"]:
+            best = -1
             for seed in options["seeds"]:
                 work.say(f"{name}, {neuron}, seed {seed}")
                 model = _trained(x, y, neuron, seed, options)
@@ -68,8 +69,10 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
                     "along": _along(model),
                 }
                 rows.append(row)
-                if seed == options["seeds"][0]:
-                    pictures.append({"task": name, "neuron": neuron} | _picture(model, x, y))
+                if row["fitted"] > best:
+                    best = row["fitted"]
+                    shown = {"task": name, "neuron": neuron, "seed": seed} | _picture(model, x, y)
+            pictures.append(shown)
     return {"rows": rows, "pictures": pictures, "tasks": TASKS}
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.pairs import Share, examine
+from neuronal.experiments.pairs import Share, examine, same_class_pairs
 from neuronal.experiments.procedures.finding import Finding, Verdict
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.pattern import group_by_pattern
@@ -24,6 +23,8 @@ STEPS = 1000
 """Interpolants per pair, as in the paper."""
 RARE = 1e-4
 """Pairs of equal patterns that are a smaller share of all are called rare, where the paper says that there are none."""
+ROWS = 3
+"""Pairs in a picture."""
 SHOWN = 7
 """Images in a row of the picture, both ends included."""
 
@@ -37,10 +38,11 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             record, model = work.network(recipe, seed)
             work.say(f"pairs of {recipe.name}, {recipe.family}, seed {seed}")
             found = examine(model, recipe, recipe.family, seed, pairs=options["pairs"], crossings=options["crossings"])
-            x = load(recipe.data).scaled(recipe.scaling).test.x
+            test = load(recipe.data).scaled(recipe.scaling).test
+            x = test.x
             predicted = outputs(model, x).argmax(1).cpu()
             count = min(options["interpolated"], found.same_pattern.count)
-            alike = pairs_of_equal_pattern(model, x, predicted, count)
+            alike = pairs_of_equal_pattern(model, x, predicted, count, torch.Generator().manual_seed(seed))
             changed = interpolants_that_differ(model, x, predicted, alike)
             rows.append(
                 {
@@ -59,21 +61,24 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
                     "crossing": found.crossing.to_json(),
                 }
             )
-            if recipe.family == "zero_bias" and seed == recipe.seeds[0] and len(alike):
-                pictures.append({"name": recipe.name, "rows": [_row(x[i], x[j]) for i, j in _apart(x, alike)[:3]]})
+            if recipe.family == "zero_bias" and seed == recipe.seeds[0]:
+                pictures += _pictures(recipe.name, x, predicted == test.y, alike)
     return {"rows": rows, "pictures": pictures}
 
 
-def pairs_of_equal_pattern(model: nn.Module, x: Tensor, predicted: Tensor, count: int) -> list[tuple[int, int]]:
-    """The first ``count`` pairs with one pattern and one predicted class, images that are the same left out."""
-    pairs: list[tuple[int, int]] = []
-    for group in group_by_pattern(model, x) if count else ():
-        for i, j in combinations(torch.as_tensor(group).tolist(), 2):
-            if len(pairs) == count:
-                return pairs
-            if predicted[i] == predicted[j] and not torch.equal(x[i], x[j]):
-                pairs.append((i, j))
-    return pairs
+def pairs_of_equal_pattern(
+    model: nn.Module, x: Tensor, predicted: Tensor, count: int, generator: torch.Generator
+) -> list[tuple[int, int]]:
+    """``count`` random pairs with one pattern and one predicted class, less those whose images are the same."""
+    if not count:
+        return []
+    kinds = torch.empty_like(predicted)
+    for number, group in enumerate(group_by_pattern(model, x)):
+        kinds[torch.as_tensor(group)] = number
+    # One number for each pattern and class.
+    kinds = kinds * (int(predicted.max()) + 1) + predicted
+    a, b = same_class_pairs(kinds, torch.ones_like(kinds, dtype=torch.bool), count, generator)
+    return [(i, j) for i, j in zip(a.tolist(), b.tolist(), strict=True) if not torch.equal(x[i], x[j])]
 
 
 def interpolants_that_differ(
@@ -86,6 +91,17 @@ def interpolants_that_differ(
         between = torch.lerp(x[i].expand(steps, *x.shape[1:]), x[j].expand(steps, *x.shape[1:]), t)
         different += int((outputs(model, between).argmax(1).cpu() != predicted[i]).sum())
     return different
+
+
+def _pictures(name: str, x: Tensor, right: Tensor, pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Pairs both classified right (Figure 7), and pairs both classified wrong (Figure 8), where there are any."""
+    found = []
+    for wanted in (True, False):
+        chosen = [(i, j) for i, j in pairs if bool(right[i]) == bool(right[j]) == wanted]
+        if chosen:
+            rows = [_row(x[i], x[j]) for i, j in _apart(x, chosen)[:ROWS]]
+            found.append({"name": name, "right": wanted, "rows": rows})
+    return found
 
 
 def _apart(x: Tensor, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
