@@ -113,9 +113,10 @@ def reproduce(
     work = Work(runs / "reproductions", watch, say)
     # Asked at the start: files may change while it runs, and with them the commit.
     started, machine = perf_counter(), environment()
-    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     file = result_file(reproduction.name, scale, results)
+    # Before the work, which may be long and would be lost.
     make_writable(file.parent)
+    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     answer = {
         **_heading(reproduction, scale, command),
         "recipes": [recipe.to_json() for recipe in setting.recipes],

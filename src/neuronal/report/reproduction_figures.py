@@ -19,6 +19,7 @@ def drawings(answer: Mapping[str, Any]) -> list[Drawing]:
 
 def _contrast(answer: Mapping[str, Any]) -> list[Drawing]:
     rows = [row for row in answer["result"]["rows"] if "estimates" in row]
+    shown = set()
     with blank(f"{answer['reproduction']}-contrast") as sheet:
         for number, row in enumerate(rows):
             curves = np.array(row["accuracy"]) * 100
@@ -34,7 +35,9 @@ def _contrast(answer: Mapping[str, Any]) -> list[Drawing]:
             sheet.axes.fill_between(
                 row["multipliers"], curves.min(0), curves.max(0), color=colour(number), alpha=0.18, linewidth=0
             )
-            if reported := answer["reported"].get(row["neuron"], {}).get("curve"):
+            reported = answer["reported"].get(row["neuron"], {}).get("curve")
+            if reported and row["neuron"] not in shown:
+                shown.add(row["neuron"])
                 values = [100 * value for value in reported]
                 sheet.axes.plot(
                     row["multipliers"], values, color=colour(number), linestyle=":", label=f"reported, {row['neuron']}"
@@ -42,7 +45,10 @@ def _contrast(answer: Mapping[str, Any]) -> list[Drawing]:
         sheet.axes.set(xscale="log", xlabel="contrast multiplier", ylabel="test accuracy (%)", ylim=(0, 102))
         plain_numbers(sheet.axes.xaxis)
         sheet.axes.invert_xaxis()
-        sheet.axes.legend()
+        # Below: lines are everywhere between nothing and everything right.
+        entries = len(sheet.axes.get_legend_handles_labels()[0])
+        sheet.figure.set_size_inches(4.6, 3.0 + 0.2 * entries)
+        sheet.axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     caption = "Full contrast on the left. Lines are means over seeds, bands reach from the lowest to the highest seed."
     return [Drawing(sheet.svg, answer["title"], caption)]
 
@@ -106,11 +112,18 @@ def _rays(answer: Mapping[str, Any]) -> list[Drawing]:
                 sheet.axes.scatter(chosen[:, 0], chosen[:, 1], label=f"class {label}", **style)
             sheet.axes.set(aspect="equal")
             sheet.axes.grid(visible=False)
-            sheet.axes.legend()
+            # Beside, and not where there is room: there is none, and to look for it takes long.
+            sheet.axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         title = f"{picture['task']}, {picture['neuron']}"
-        found.append(Drawing(sheet.svg, title, "Linear regions of a trained network and the points it was to fit."))
+        seed = f" (seed {picture['seed']}, the first that fits most)" if "seed" in picture else ""
+        caption = f"Linear regions of a trained network{seed} and the points it was to fit."
+        found.append(Drawing(sheet.svg, title, caption))
     with blank(f"{answer['reproduction']}-along") as sheet:
-        rows = {(row["task"], row["neuron"]): row for row in reversed(answer["result"]["rows"])}
+        # The first seed that fits most, as in the pictures.
+        rows = {
+            (row["task"], row["neuron"]): row
+            for row in sorted(answer["result"]["rows"], key=lambda row: (row["fitted"], -row["seed"]))
+        }
         for number, ((task, neuron), row) in enumerate(sorted(rows.items())):
             along = row["along"]
             sheet.axes.plot(along["radius"], along["score"], color=colour(number), label=f"{task}, {neuron}")
