@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from neuronal.kernel import empirical_ntk, relu_ntk
-from neuronal.kernel.empirical import rates_of_width
+from neuronal.kernel.empirical import _blocks, rates_of_width
 from neuronal.nn import FarkasLinear, GeometricLinear
 
 
@@ -142,6 +142,21 @@ def test_chunks_change_nothing(method):
     for other in (None, y):
         whole = empirical_ntk(model, x, other, method=method)
         torch.testing.assert_close(empirical_ntk(model, x, other, method=method, memory=1), whole)
+
+
+def test_chunks_are_as_large_as_memory_allows(monkeypatch):
+    """Rows at once, for Jacobians of 2 outputs by 38 parameters in 8 bytes, four times over; never less than one."""
+    seen = []
+
+    def counted(x, other, rows, of, against):
+        seen.append(rows)
+        return _blocks(x, other, rows, of, against)
+
+    monkeypatch.setattr("neuronal.kernel.empirical._blocks", counted)
+    model, x = mlp((3, 6, 2)), torch.randn(20, 3, dtype=torch.float64)
+    for memory in (1, 4 * 608, 10 * 4 * 608):
+        empirical_ntk(model, x, memory=memory)
+    assert seen == [1, 1, 10]
 
 
 def test_wide_networks_come_close_to_the_limit():

@@ -38,8 +38,12 @@ def findings_page(about: str, reproductions: Sequence[Reproduction], results: Pa
         _summary(reproductions, answers),
     ]
     figures: dict[str, str] = {}
+    told: dict[str, str] = {}
     for one in reproductions:
-        parts += [f"## {one.title}", *_section(one, answers[one.name], figures)]
+        # A rule stands where it is used first.
+        first = told.setdefault(one.procedure, one.title)
+        rule = PROCEDURES[one.procedure].JUDGED if first == one.title else f"as under “{first}”."
+        parts += [f"## {one.title}", *_section(one, answers[one.name], rule, figures)]
     return "\n\n".join(parts) + "\n", figures
 
 
@@ -64,12 +68,12 @@ def _summary(reproductions: Sequence[Reproduction], answers: Mapping[str, Mappin
     return table(["claim", "verdict", "measured", "again by"], lines, numbers=False)
 
 
-def _section(one: Reproduction, answer: Mapping[str, Any] | None, figures: dict[str, str]) -> list[str]:
+def _section(one: Reproduction, answer: Mapping[str, Any] | None, rule: str, figures: dict[str, str]) -> list[str]:
     """Adds the figures it shows to ``figures``."""
     parts = [f"{one.where}."]
     if one.departs:
         parts.append(f"What is different here: {one.departs}")
-    parts.append(f"How it is judged: {PROCEDURES[one.procedure].JUDGED}")
+    parts.append(f"How it is judged: {rule}")
     if answer is None:
         scales = ", ".join(f"`--scale {scale}`" for scale in one.scales if scale != "smoke")
         return [*parts, f"No result yet: `neuronal reproduce {one.name}` ({scales})."]

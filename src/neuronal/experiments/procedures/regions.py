@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 SPAN = 3.0
 """Weights of non-negative combinations are powers of ten from minus this to this."""
 JUDGED = (
-    "One mixture of another class would refute the theorem. Guarantees do not hardly exist with biases where no mixture "
-    "has another class there either. Intervals are Wilson's at 95%, over random groups in these networks."
+    "One mixture of another class would refute the theorem. With biases the same guarantee exists if no mixture has "
+    "another class there either. Intervals are Wilson's at 95%, over random groups in these networks."
 )
 
 
