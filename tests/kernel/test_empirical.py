@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import register_parametrization
 
 from neuronal.kernel import empirical_ntk, relu_ntk
-from neuronal.kernel.empirical import rates_of_width
+from neuronal.kernel.empirical import _blocks, rates_of_width
 from neuronal.nn import FarkasLinear, GeometricLinear
 
 
@@ -46,7 +47,23 @@ MODELS = {
     "without biases": lambda: mlp((3, 5, 2), bias=False),
     "dropout": lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.ReLU(), nn.Linear(4, 2)).double(),
     "one layer": lambda: nn.Linear(3, 2).double(),
+    "in place": lambda: nn.Sequential(nn.Linear(3, 5), nn.ReLU(inplace=True), nn.Linear(5, 2)).double(),
+    "a layer that is not called": lambda: OneOfTwo().double(),
 }
+
+
+class Twice(nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+class OneOfTwo(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.called, self.other = nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.called(x)
 
 
 @pytest.mark.parametrize("method", ["jacobian", "structured"])
@@ -72,6 +89,52 @@ def test_other_neurons_and_convolutions(layer):
         empirical_ntk(model, x, method="structured")
 
 
+def test_batch_norm_in_evaluation_has_its_running_statistics():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)).double()
+    model(torch.randn(8, 1, 4, 4, dtype=torch.float64))
+    before = {name: b.clone() for name, b in model.named_buffers()}
+    x = torch.randn(3, 1, 4, 4, dtype=torch.float64)
+    found = empirical_ntk(model, x)
+    assert all(torch.equal(b, before[name]) for name, b in model.named_buffers())
+    torch.testing.assert_close(found, by_loops(model.eval(), x, x))
+
+
+@pytest.mark.parametrize("method", ["jacobian", "structured"])
+def test_one_input_none_columns_and_float32(method):
+    model = mlp((3, 5, 2))
+    x = torch.randn(3, 4, dtype=torch.float64).T
+    assert not x.is_contiguous()
+    whole = by_loops(model, x, x)
+    torch.testing.assert_close(empirical_ntk(model, x, method=method), whole)
+    torch.testing.assert_close(empirical_ntk(model, x[:1], method=method), whole[:1, :1])
+    assert empirical_ntk(model, x[:0], method=method).shape == (0, 0, 2, 2)
+    assert empirical_ntk(model, x, x[:0], method=method).shape == (4, 0, 2, 2)
+    single = empirical_ntk(model.float(), x.float(), method=method)
+    assert single.dtype == torch.float32
+    # 1e-7 times a few dozen terms.
+    torch.testing.assert_close(single.double(), whole, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["jacobian", "structured"])
+def test_outputs_without_a_dimension_of_their_own(method):
+    column = mlp((3, 5, 1))
+    x = torch.randn(4, 3, dtype=torch.float64)
+    want = empirical_ntk(column, x)
+    torch.testing.assert_close(empirical_ntk(nn.Sequential(*column, nn.Flatten(0)), x, method=method), want)
+
+
+def test_structured_refuses_what_is_no_plain_layer():
+    """Each of these used to give a wrong kernel without a word."""
+    x = torch.randn(4, 3, dtype=torch.float64)
+    doubled = nn.Sequential(register_parametrization(nn.Linear(3, 2), "weight", Twice())).double()
+    tied = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)).double()
+    tied[2].weight = tied[0].weight
+    for model, message in ((doubled, "original is none of them"), (tied, "0.weight is also 2.weight")):
+        with pytest.raises(ValueError, match=message):
+            empirical_ntk(model, x, method="structured")
+        torch.testing.assert_close(empirical_ntk(model, x), by_loops(model, x, x))
+
+
 @pytest.mark.parametrize("method", ["jacobian", "structured"])
 def test_chunks_change_nothing(method):
     model = mlp((3, 6, 2))
@@ -79,6 +142,21 @@ def test_chunks_change_nothing(method):
     for other in (None, y):
         whole = empirical_ntk(model, x, other, method=method)
         torch.testing.assert_close(empirical_ntk(model, x, other, method=method, memory=1), whole)
+
+
+def test_chunks_are_as_large_as_memory_allows(monkeypatch):
+    """Rows at once, for Jacobians of 2 outputs by 38 parameters in 8 bytes, four times over; never less than one."""
+    seen = []
+
+    def counted(x, other, rows, of, against):
+        seen.append(rows)
+        return _blocks(x, other, rows, of, against)
+
+    monkeypatch.setattr("neuronal.kernel.empirical._blocks", counted)
+    model, x = mlp((3, 6, 2)), torch.randn(20, 3, dtype=torch.float64)
+    for memory in (1, 4 * 608, 10 * 4 * 608):
+        empirical_ntk(model, x, memory=memory)
+    assert seen == [1, 1, 10]
 
 
 def test_wide_networks_come_close_to_the_limit():

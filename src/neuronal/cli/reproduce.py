@@ -66,6 +66,8 @@ def reproduce(
                 )
         except (KeyboardInterrupt, OSError) as stop:
             why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
+            if isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
+                why = why.replace("--out", "--results")
             code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
             fail(f"{why} finished cells are kept in {out}. The same command goes on from there.", code)
         if not is_first_process():
@@ -94,6 +96,8 @@ def findings(
 
     with one_line_errors():
         about = find(PAPERS, paper, "paper")
+        if not results.is_dir():
+            raise ValueError(f"{results} is no folder of results. neuronal reproduce writes them.")
         own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
         page, figures = findings_page(about, own, results)
         if out is None:

@@ -113,9 +113,10 @@ def reproduce(
     work = Work(runs / "reproductions", watch, say)
     # Asked at the start: files may change while it runs, and with them the commit.
     started, machine = perf_counter(), environment()
-    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     file = result_file(reproduction.name, scale, results)
+    # Before the work, which may be long and would be lost.
     make_writable(file.parent)
+    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     answer = {
         **_heading(reproduction, scale, command),
         "recipes": [recipe.to_json() for recipe in setting.recipes],
@@ -138,7 +139,7 @@ def _asked_for(
     setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
     command = f"neuronal reproduce {reproduction.name} --scale {scale}"
     if seeds is not None:
-        setting = replace(setting, recipes=tuple(replace(recipe, seeds=tuple(seeds)) for recipe in setting.recipes))
+        setting = _with_seeds(setting, tuple(seeds), f"{reproduction.name} at scale {scale}")
         command += f" --seeds {','.join(map(str, seeds))}"
     if pretrained and not models:
         raise ValueError("--pretrained is about models named with --model, got none.")
@@ -148,6 +149,15 @@ def _asked_for(
         setting = replace(setting, options={**setting.options, "models": tuple(models), "pretrained": pretrained})
         command += "".join(f" --model {name}" for name in models) + (" --pretrained" if pretrained else "")
     return setting, command
+
+
+def _with_seeds(setting: Setting, seeds: tuple[int, ...], name: str) -> Setting:
+    """Those of the recipes, or of the options where a procedure trains networks of its own."""
+    if not setting.recipes and "seeds" not in setting.options:
+        raise ValueError(f"{name} trains nothing and takes no seeds, got {', '.join(map(str, seeds))}.")
+    own = {"seeds": seeds} if "seeds" in setting.options else {}
+    recipes = tuple(replace(recipe, seeds=seeds) for recipe in setting.recipes)
+    return replace(setting, recipes=recipes, options={**setting.options, **own})
 
 
 def _heading(reproduction: Reproduction, scale: str, command: str) -> dict[str, Any]:

@@ -49,8 +49,8 @@ def empirical_ntk(
     """The kernel between the rows of ``x`` and of ``other`` (``x`` itself if left out), in evaluation mode.
 
     Args:
-        model: Any module that treats the rows of a batch alone; ``"structured"`` needs all of its parameters to belong to
-            ``nn.Linear`` layers that are called once.
+        model: Any module that treats the rows of a batch alone; ``"structured"`` needs all of its parameters to be weights
+            and biases of ``nn.Linear`` layers that are called once and share nothing.
         x: Inputs, on the model's device and in its precision.
         other: The same for the columns.
         rates: Rate of each parameter by name; those left out have 1 when ``rates`` is None and 0 otherwise.
@@ -87,8 +87,7 @@ def _jacobian_kernel(
     moving = {name: parameters[name] for name in rates}
     fixed = {name: p for name, p in parameters.items() if name not in moving}
     fixed |= {name: b.detach() for name, b in model.named_buffers()}
-    with torch.no_grad():
-        outputs = model(x[:1]).flatten(1).shape[1]
+    outputs = _outputs(model, x)
 
     def f(values: dict[str, Tensor], one: Tensor) -> Tensor:
         y: Tensor = functional_call(model, values | fixed, (one.unsqueeze(0),))
@@ -102,7 +101,7 @@ def _jacobian_kernel(
     def of(inputs: Tensor) -> Tensor:
         """(inputs, outputs, parameters), the rates put in halves."""
         found: dict[str, Tensor] = jacobians(moving, inputs)
-        flat = {name: jacobian.reshape(len(inputs), outputs, -1) for name, jacobian in found.items()}
+        flat = {name: found[name].reshape(len(inputs), outputs, p.numel()) for name, p in moving.items()}
         return torch.cat([flat[name] if rate == 1 else flat[name] * rate**0.5 for name, rate in rates.items()], 2)
 
     if not rates:
@@ -137,13 +136,8 @@ def _structured_kernel(
     model: nn.Module, x: Tensor, other: Tensor | None, rates: Mapping[str, float], trace: bool, memory: int
 ) -> Tensor:
     layers = {path: m for path, m in model.named_modules() if isinstance(m, nn.Linear)}
-    owned = {f"{path}.{name}" if path else name for path, m in layers.items() for name, _ in m.named_parameters()}
-    if foreign := sorted(rates.keys() - owned):
-        raise ValueError(
-            f"structured kernels are of nn.Linear layers, and {foreign[0]} belongs to none. Use 'jacobian'."
-        )
-    with torch.no_grad():
-        outputs = model(x[:1]).flatten(1).shape[1]
+    _check_plain(layers, rates)
+    outputs = _outputs(model, x)
     if not rates:
         return _zeros(x, other, outputs, trace)
     width = sum(m.in_features + outputs * m.out_features for m in layers.values())
@@ -154,7 +148,8 @@ def _structured_kernel(
 
     def against(a: dict[str, tuple[Tensor, Tensor]], b: dict[str, tuple[Tensor, Tensor]]) -> Tensor:
         total: Tensor | float = 0.0
-        for path in layers:
+        # A layer the model does not call is in neither.
+        for path in a:
             prefix = f"{path}." if path else ""
             (h, g), (k, q) = a[path], b[path]
             inputs = rates.get(prefix + "weight", 0.0) * (h @ k.T) + rates.get(prefix + "bias", 0.0)
@@ -168,6 +163,27 @@ def _structured_kernel(
     return _blocks(x, other, rows, of, against)
 
 
+def _check_plain(layers: Mapping[str, nn.Linear], rates: Mapping[str, float]) -> None:
+    """Every parameter with a rate is the weight or the bias of one layer, as it is."""
+    own = {
+        f"{path}.{name}" if path else name: parameter
+        for path, layer in layers.items()
+        for name, parameter in layer.named_parameters(recurse=False)
+        if name in ("weight", "bias")
+    }
+    if foreign := sorted(rates.keys() - own.keys()):
+        raise ValueError(
+            "structured kernels are of the weights and biases of nn.Linear layers, "
+            f"and {foreign[0]} is none of them. Use 'jacobian'."
+        )
+    known: dict[int, str] = {}
+    for name, parameter in own.items():
+        if (first := known.setdefault(id(parameter), name)) != name:
+            raise ValueError(
+                f"structured kernels need layers that share nothing, {first} is also {name}. Use 'jacobian'."
+            )
+
+
 def _ins_and_outs(
     model: nn.Module, layers: Mapping[str, nn.Linear], x: Tensor, outputs: int
 ) -> dict[str, tuple[Tensor, Tensor]]:
@@ -175,7 +191,7 @@ def _ins_and_outs(
     seen: dict[str, tuple[Tensor, Tensor]] = {}
     with torch.enable_grad(), _watched(layers, seen):
         # The input asks for gradients, so that results do even where parameters are frozen.
-        y = model(x.detach().requires_grad_()).flatten(1)
+        y = _rows(model(x.detach().requires_grad_()), len(x))
     wrong = [path for path, (h, z) in seen.items() if h.dim() != 2]
     if wrong:
         raise ValueError(f"structured kernels need vectors at nn.Linear layers, {wrong[0]} has more. Use 'jacobian'.")
@@ -185,18 +201,20 @@ def _ins_and_outs(
         for o in range(outputs)
     ]
     return {
-        path: (h.detach(), torch.stack([gradients[place] for gradients in found], 1))
+        path: (h, torch.stack([gradients[place] for gradients in found], 1))
         for place, (path, (h, _)) in enumerate(seen.items())
     }
 
 
 @contextmanager
 def _watched(layers: Mapping[str, nn.Linear], seen: dict[str, tuple[Tensor, Tensor]]) -> Iterator[None]:
-    def note(path: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        def after(_: nn.Module, inputs: tuple[Tensor, ...], result: Tensor) -> None:
+    def note(path: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+        def after(_: nn.Module, inputs: tuple[Tensor, ...], result: Tensor) -> Tensor:
             if path in seen:
                 raise ValueError(f"structured kernels need layers that are called once, {path} is used again.")
-            seen[path] = (inputs[0], result)
+            seen[path] = (inputs[0].detach().clone(), result)
+            # What comes next may work in place, and gradients are wanted by what the layer gave.
+            return result.clone()
 
         return after
 
@@ -206,6 +224,18 @@ def _watched(layers: Mapping[str, nn.Linear], seen: dict[str, tuple[Tensor, Tens
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _rows(y: Tensor, count: int) -> Tensor:
+    """(inputs, outputs), also of models that give one number without a dimension of its own."""
+    return y.reshape(count, -1) if count else y.reshape(0, y.shape[1:].numel())
+
+
+def _outputs(model: nn.Module, x: Tensor) -> int:
+    """Numbers a model gives for one input."""
+    with torch.no_grad():
+        y: Tensor = model(x[:1])
+    return _rows(y, min(1, len(x))).shape[1]
 
 
 def _zeros(x: Tensor, other: Tensor | None, outputs: int, trace: bool) -> Tensor:

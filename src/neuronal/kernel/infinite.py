@@ -42,6 +42,7 @@ def relu_ntk(
     r"""Both kernels between the rows of ``x`` and of ``other`` (``x`` itself if left out), in the precision of ``x``.
 
     Cost: one matrix product and about 20 operations per pair and layer; rows are done in chunks within ``memory`` bytes.
+    In float32 inputs at nearly the same angle lose digits in the arc cosine: 1e-3 after ten layers, float64 about 1e-7.
 
     Args:
         x: ``(inputs, ...)``; everything behind the first dimension is one vector.

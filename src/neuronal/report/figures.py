@@ -141,7 +141,12 @@ def _band(
 def plain_numbers(axis: Axis) -> None:
     """``0.01`` instead of a power of ten, which would need the mathematical text that is switched off."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    low, high = sorted(axis.get_view_interval())
+    if high > 50 * low:
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        # Hardly more than one power of ten is in sight: twice and five times as much have their number too.
+        axis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
 
 
 def colour(number: int) -> str:

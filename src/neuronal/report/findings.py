@@ -14,6 +14,11 @@ from neuronal.report.reproduction_figures import drawings
 
 FIGURES = "figures"
 """Folder beside the page."""
+NOTE = (
+    "Written by `neuronal findings` from the files in `results/`; every line names what measures it again. After ± stands "
+    "the standard error of a mean over seeds; three seeds say little of spread, and what they leave open is judged in part. "
+    "What is ours and not the paper's starts with “Beyond the paper” and is shown or not shown."
+)
 
 
 def findings_page(about: str, reproductions: Sequence[Reproduction], results: Path) -> tuple[str, dict[str, str]]:
@@ -29,12 +34,16 @@ def findings_page(about: str, reproductions: Sequence[Reproduction], results: Pa
     answers = {one.name: _measured(one, results) for one in reproductions}
     parts = [
         f"# {about}",
-        "Written by `neuronal findings` from the files in `results/`; every line names what measures it again.",
+        NOTE,
         _summary(reproductions, answers),
     ]
     figures: dict[str, str] = {}
+    told: dict[str, str] = {}
     for one in reproductions:
-        parts += [f"## {one.title}", *_section(one, answers[one.name], figures)]
+        # A rule stands where it is used first.
+        first = told.setdefault(one.procedure, one.title)
+        rule = PROCEDURES[one.procedure].JUDGED if first == one.title else f"as under “{first}”."
+        parts += [f"## {one.title}", *_section(one, answers[one.name], rule, figures)]
     return "\n\n".join(parts) + "\n", figures
 
 
@@ -49,26 +58,32 @@ def _summary(reproductions: Sequence[Reproduction], answers: Mapping[str, Mappin
     for one in reproductions:
         answer = answers[one.name]
         if answer is None:
-            lines.append([f"{one.title} ({one.where})", "not measured", "", f"`neuronal reproduce {one.name}`"])
+            scale = next(scale for scale in ("small", "paper") if scale in one.scales)
+            again = f"`neuronal reproduce {one.name} --scale {scale}`"
+            lines.append([f"{one.title} ({one.where})", "not measured", "", again])
             continue
         for finding in PROCEDURES[one.procedure].findings(answer):
-            lines.append([finding.claim, f"**{finding.verdict}**", finding.numbers, f"`{answer['command']}`"])
+            again = f"neuronal reproduce {one.name} {finding.again}" if finding.again else answer["command"]
+            lines.append([finding.claim, f"**{finding.verdict}**", finding.numbers, f"`{again}`"])
     return table(["claim", "verdict", "measured", "again by"], lines, numbers=False)
 
 
-def _section(one: Reproduction, answer: Mapping[str, Any] | None, figures: dict[str, str]) -> list[str]:
+def _section(one: Reproduction, answer: Mapping[str, Any] | None, rule: str, figures: dict[str, str]) -> list[str]:
     """Adds the figures it shows to ``figures``."""
     parts = [f"{one.where}."]
     if one.departs:
         parts.append(f"What is different here: {one.departs}")
+    parts.append(f"How it is judged: {rule}")
     if answer is None:
         scales = ", ".join(f"`--scale {scale}`" for scale in one.scales if scale != "smoke")
         return [*parts, f"No result yet: `neuronal reproduce {one.name}` ({scales})."]
     environment = answer["environment"]
     machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
     # Networks may be from another reproduction, or have been trained side by side: their time is told by itself.
-    networks = answer.get("network_seconds", 0)
+    networks = answer.get("network_seconds") or _row_seconds(answer)
     trained = f" (training its networks, {networks:,.0f} s in all)" if networks else ""
+    if not networks and answer["recipes"] and answer["seconds"] < 10:
+        trained = ", its networks being there from others"
     parts.append(
         f"`{answer['command']}`: {answer['seconds']:,.0f} s{trained} on {machine}, torch {environment['torch']}, "
         f"commit {environment['commit']}, finished {answer['finished']}."
@@ -82,6 +97,11 @@ def _section(one: Reproduction, answer: Mapping[str, Any] | None, figures: dict[
         parts.append(f"![{drawing.title}]({name})")
         parts += [f"{drawing.title}: {drawing.caption}"] if drawing.caption else []
     return parts
+
+
+def _row_seconds(answer: Mapping[str, Any]) -> float:
+    """Of results that have the time of their networks row by row."""
+    return float(sum(row.get("seconds", 0) for row in answer["result"].get("rows", ())))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:

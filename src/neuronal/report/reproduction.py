@@ -38,11 +38,14 @@ def _contrast(answer: Mapping[str, Any]) -> list[Table]:
     drawn = Table(title=_title(answer), box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     drawn.add_column("contrast", justify="right", no_wrap=True)
     columns: list[Sequence[str]] = []
+    shown = set()
     for row in rows:
         drawn.add_column(f"{row['name']}, {row['neuron']} (%)", justify="right")
         columns.append([_percent(e["mean"], e["standard_error"]) for e in row["estimates"]])
         curve = answer["reported"].get(row["neuron"], {}).get("curve")
-        if curve:
+        # Networks of several sizes are compared with one and the same row of the paper.
+        if curve and row["neuron"] not in shown:
+            shown.add(row["neuron"])
             drawn.add_column("reported (%)", justify="right")
             columns.append([f"{100 * value:.2f}" for value in curve])
     if rows:

@@ -20,6 +20,7 @@ def drawings(answer: Mapping[str, Any]) -> list[Drawing]:
 
 def _contrast(answer: Mapping[str, Any]) -> list[Drawing]:
     rows = [row for row in answer["result"]["rows"] if "estimates" in row]
+    shown = set()
     with blank(f"{answer['reproduction']}-contrast") as sheet:
         for number, row in enumerate(rows):
             curves = np.array(row["accuracy"]) * 100
@@ -35,7 +36,9 @@ def _contrast(answer: Mapping[str, Any]) -> list[Drawing]:
             sheet.axes.fill_between(
                 row["multipliers"], curves.min(0), curves.max(0), color=colour(number), alpha=0.18, linewidth=0
             )
-            if reported := answer["reported"].get(row["neuron"], {}).get("curve"):
+            reported = answer["reported"].get(row["neuron"], {}).get("curve")
+            if reported and row["neuron"] not in shown:
+                shown.add(row["neuron"])
                 values = [100 * value for value in reported]
                 sheet.axes.plot(
                     row["multipliers"], values, color=colour(number), linestyle=":", label=f"reported, {row['neuron']}"
@@ -43,7 +46,10 @@ def _contrast(answer: Mapping[str, Any]) -> list[Drawing]:
         sheet.axes.set(xscale="log", xlabel="contrast multiplier", ylabel="test accuracy (%)", ylim=(0, 102))
         plain_numbers(sheet.axes.xaxis)
         sheet.axes.invert_xaxis()
-        sheet.axes.legend()
+        # Below: lines are everywhere between nothing and everything right.
+        entries = len(sheet.axes.get_legend_handles_labels()[0])
+        sheet.figure.set_size_inches(4.6, 3.0 + 0.2 * entries)
+        sheet.axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     caption = "Full contrast on the left. Lines are means over seeds, bands reach from the lowest to the highest seed."
     return [Drawing(sheet.svg, answer["title"], caption)]
 
@@ -76,13 +82,16 @@ def _pictures(answer: Mapping[str, Any]) -> list[Drawing]:
             for j in range(steps):
                 top, left = i * (side + 1), j * (side + 1)
                 grid[top : top + side, left : left + side] = images[i, j]
-        with blank(f"{answer['reproduction']}-{picture['name']}") as sheet:
+        kind = {True: ", right", False: ", wrong", None: ""}[picture.get("right")]
+        with blank(f"{answer['reproduction']}-{picture['name']}{kind}") as sheet:
             sheet.axes.imshow(grid.squeeze(-1) if grid.shape[-1] == 1 else grid, cmap="gray", interpolation="nearest")
             sheet.axes.axis("off")
+        truth = {True: ", classified right", False: ", classified wrong", None: ""}[picture.get("right")]
         caption = (
-            "Left and right: test images with one activation pattern. Between: their mixtures, all of the same class."
+            f"Left and right: test images with one activation pattern and one predicted class{truth}. "
+            "Between: their mixtures, all of that class."
         )
-        found.append(Drawing(sheet.svg, picture["name"], caption))
+        found.append(Drawing(sheet.svg, f"{picture['name']}{truth}", caption))
     return found
 
 
@@ -104,11 +113,18 @@ def _rays(answer: Mapping[str, Any]) -> list[Drawing]:
                 sheet.axes.scatter(chosen[:, 0], chosen[:, 1], label=f"class {label}", **style)
             sheet.axes.set(aspect="equal")
             sheet.axes.grid(visible=False)
-            sheet.axes.legend()
+            # Beside, and not where there is room: there is none, and to look for it takes long.
+            sheet.axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         title = f"{picture['task']}, {picture['neuron']}"
-        found.append(Drawing(sheet.svg, title, "Linear regions of a trained network and the points it was to fit."))
+        seed = f" (seed {picture['seed']}, the first that fits most)" if "seed" in picture else ""
+        caption = f"Linear regions of a trained network{seed} and the points it was to fit."
+        found.append(Drawing(sheet.svg, title, caption))
     with blank(f"{answer['reproduction']}-along") as sheet:
-        rows = {(row["task"], row["neuron"]): row for row in reversed(answer["result"]["rows"])}
+        # The first seed that fits most, as in the pictures.
+        rows = {
+            (row["task"], row["neuron"]): row
+            for row in sorted(answer["result"]["rows"], key=lambda row: (row["fitted"], -row["seed"]))
+        }
         for number, ((task, neuron), row) in enumerate(sorted(rows.items())):
             along = row["along"]
             sheet.axes.plot(along["radius"], along["score"], color=colour(number), label=f"{task}, {neuron}")

@@ -1,6 +1,7 @@
 """How the tables and figures of the papers are measured and judged; one file each, all alike.
 
-``measure(setting, work)`` gives the result as plain numbers, ``findings(answer)`` what it says of the paper's claims.
+``measure(setting, work)`` gives the result as plain numbers, ``findings(answer)`` what it says of the paper's claims, and
+``JUDGED`` by what rule.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from neuronal.experiments.procedures.finding import Finding
 class Procedure(Protocol):
     """What a file of this room offers."""
 
+    JUDGED: str
     measure: Callable[..., dict[str, Any]]
     findings: Callable[[Mapping[str, Any]], Sequence[Finding]]
 

@@ -29,6 +29,10 @@ TASKS = {
     "Dir 2": "all points of a ray have one class; two rays of each class",
 }
 
+BEND = 1e-3
+"""A score bends where its second difference is more than this part of its largest value."""
+JUDGED = "A network can fit a task if with one seed or more it fits all points, and cannot if with none."
+
 
 def task(name: str) -> tuple[Tensor, Tensor]:
     """Points in the plane and their classes."""
@@ -54,6 +58,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     for name in TASKS:
         x, y = task(name)
         for neuron in options["neurons"]:
+            best = -1
             for seed in options["seeds"]:
                 work.say(f"{name}, {neuron}, seed {seed}")
                 model = _trained(x, y, neuron, seed, options)
@@ -68,8 +73,10 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
                     "along": _along(model),
                 }
                 rows.append(row)
-                if seed == options["seeds"][0]:
-                    pictures.append({"task": name, "neuron": neuron} | _picture(model, x, y))
+                if row["fitted"] > best:
+                    best = row["fitted"]
+                    shown = {"task": name, "neuron": neuron, "seed": seed} | _picture(model, x, y)
+            pictures.append(shown)
     return {"rows": rows, "pictures": pictures, "tasks": TASKS}
 
 
@@ -123,7 +130,29 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
                     f"{whole} of {len(own)} seeds fit all {own[0]['points']} points" + _why(own, can),
                 )
             )
-    return found
+    return found + _rays(rows)
+
+
+def _rays(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """Figure 6a and 6b."""
+    without, biased = ([row for row in rows if (row["neuron"] == "zero_bias") == zero] for zero in (True, False))
+    if not without or not biased:
+        return []
+    bent = [sum(map(_bends, own)) for own in (without, biased)]
+    return [
+        Finding(
+            "Rays stay within one region of a zero-bias network and traverse several of a biased one",
+            "reproduced" if bent == [0, len(biased)] else "not reproduced",
+            f"the score bends along the first ray in {bent[0]} of {len(without)} zero-bias networks and in {bent[1]} of "
+            f"{len(biased)} biased ones",
+        )
+    ]
+
+
+def _bends(row: Mapping[str, Any]) -> bool:
+    score = row["along"]["score"]
+    largest = max(map(abs, score))
+    return any(abs(a - 2 * b + c) > BEND * largest for a, b, c in zip(score, score[1:], score[2:], strict=False))
 
 
 def _why(rows: Sequence[Mapping[str, Any]], can: bool) -> str:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["reproduced", "reproduced in part", "not reproduced", "not true as stated", "not measured"]
+Verdict = Literal[
+    "reproduced", "reproduced in part", "not reproduced", "not true as stated", "not measured", "shown", "not shown"
+]
+"""The last two are of what no paper claims."""
+
+BEYOND = "Beyond the paper: "
+"""Starts a claim that is ours."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of a findings page: the paper's claim, the verdict, and the numbers it rests on."""
+    """One line of a findings page: the paper's claim, or one of ours, the verdict, and the numbers it rests on."""
 
     claim: str
     verdict: Verdict
     numbers: str
+    again: str = ""
+    """What asks for it, such as ``--scale paper``, where it is not the command of the result."""

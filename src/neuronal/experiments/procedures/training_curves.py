@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
 
 
+CLOSE = 1.1
+"""Losses that differ by a smaller factor are close; the paper gives no number."""
+SIMILAR = 0.0155
+"""Accuracies that differ by no more are similar: the largest difference in the paper's Table 1, which it calls so."""
+JUDGED = (
+    f"Curves are almost identical if they differ by less than {100 * (CLOSE - 1):.0f}%, or by no more than two seeds of one "
+    f"neuron do. Accuracies are similar within {100 * SIMILAR:g} points, the largest difference in Table 1."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network with every neuron and seed: its curve; per network the distances between and within neurons.
 
@@ -62,13 +72,38 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         between, within = network["between"], network["within"]
         if between is None:
             continue
-        near = between < 1.1 or (within is not None and between <= within)
+        near = between < CLOSE or (within is not None and between <= within)
         beside = "" if within is None else f"; two seeds of one neuron by {within:.3f}"
         found.append(
             Finding(
                 f"{network['name']}: training losses with and without biases are almost identical",
                 "reproduced" if near else "reproduced in part" if between < 1.5 else "not reproduced",
-                f"losses differ by a factor of {between:.3f} in the mean over epochs{beside}",
+                f"losses differ by a factor of {between:.3f} in the mean over epochs{beside} ({_seeds(network)})",
             )
         )
-    return found
+    return found + _generalisation(answer["result"]["networks"])
+
+
+def _seeds(network: Mapping[str, Any]) -> str:
+    count = len(next(iter(network["curves"].values())))
+    return f"{count} seed{'' if count == 1 else 's'}"
+
+
+def _generalisation(networks: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """How far apart the test accuracies are in the mean over seeds."""
+    apart = {
+        network["name"]: fmean(network["accuracy"]["zero_bias"]) - fmean(network["accuracy"]["standard"])
+        for network in networks
+        if all(network["accuracy"].get(neuron) for neuron in ("zero_bias", "standard"))
+    }
+    if not apart:
+        return []
+    similar = sum(abs(value) <= SIMILAR for value in apart.values())
+    each = ", ".join(f"{name} {100 * value:+.2f}" for name, value in apart.items())
+    return [
+        Finding(
+            "Generalisation to unseen images is very similar with and without biases",
+            "reproduced" if similar == len(apart) else "reproduced in part" if similar else "not reproduced",
+            f"test accuracy without biases, in points: {each} (means of {_seeds(networks[0])})",
+        )
+    ]

@@ -23,6 +23,11 @@ UNIFORM = 1e-6
 """Entropies that are this close to the largest possible one, relatively, are those of a uniform belief."""
 
 
+JUDGED = (
+    f"A belief is uniform if its entropy is the largest possible to {UNIFORM:g}, and prefers some classes if it is not."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Trained networks of ours, and models of timm, of torchvision or from a file, where ``options`` names any.
 
@@ -77,7 +82,17 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
             Finding(
                 "Networks with biases prefer some classes at the zero image",
                 "reproduced" if partial == len(biased) else "reproduced in part" if partial else "not reproduced",
-                f"{partial} of {len(biased)} networks; largest probability {max(r['largest'] for r in biased):.3f}",
+                f"{partial} of {len(biased)} networks; largest probability {min(r['largest'] for r in biased):.3f} to "
+                f"{max(r['largest'] for r in biased):.3f} of {biased[0]['classes']} classes",
+            )
+        )
+    if all(row["neuron"] for row in rows):
+        found.append(
+            Finding(
+                "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily",
+                "not measured",
+                "needs their weights",
+                again="--scale paper",
             )
         )
     return found
