@@ -39,10 +39,8 @@ def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
     drawn = _table(answer, ["network", "neuron"], heads, "mean ± standard error over the runs that learnt")
     for row in answer["result"]["rows"]:
         given = reported.get(row["name"], {})
-        beside = [
-            f"{given['error']:.2f}" if "error" in given else "",
-            f"{given.get('parameters', ''):,}" if given else "",
-        ]
+        beside = [f"{given['error']:.2f}" if "error" in given else ""]
+        beside += [f"{given['parameters']:,}" if "parameters" in given else ""]
         cells = [_error(row), _failed(row), f"{row['parameters']:,}", *beside]
         drawn.add_row(row["name"], row["neuron"], *cells[: len(heads)])
     return [drawn]
