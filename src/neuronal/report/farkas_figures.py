@@ -63,13 +63,14 @@ def _curves(answer: Mapping[str, Any]) -> list[Drawing]:
 
 def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
     found = []
-    for measure, label in (("dead_units", "dead units (%)"), ("silent", "images that silence a layer (%)")):
+    shown = (("dead_units", "dead units (%)", (0, None)), ("silent", "images that silence a layer (%)", (-2, 102)))
+    for measure, label, limits in shown:
         rows = answer["result"]["rows"]
         for start in range(0, len(rows), LINES + 1):
             with blank(f"{answer['reproduction']}-{measure}-{start}") as sheet:
                 for number, row in enumerate(rows[start : start + LINES + 1]):
                     _mean(sheet, number, row["name"], [of[measure] for of in row["over_training"].values()])
-                sheet.axes.set(xlabel="epoch", ylabel=label, ylim=(-2, None))
+                sheet.axes.set(xlabel="epoch", ylabel=label, ylim=limits)
                 sheet.axes.legend(fontsize=7)
             caption = "After every epoch, 0 is before training; means over the runs that got so far."
             found.append(Drawing(sheet.svg, label.removesuffix(" (%)").capitalize(), caption))

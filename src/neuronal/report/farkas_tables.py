@@ -8,6 +8,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from neuronal.experiments.procedures.cutoff import ROUNDING
+
 
 def _table(answer: Mapping[str, Any], texts: Sequence[str], numbers: Sequence[str], caption: str = "") -> Table:
     title = f"{answer['title']} ({answer['where']}; scale {answer['scale']})"
@@ -39,10 +41,8 @@ def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
     drawn = _table(answer, ["network", "neuron"], heads, "mean ± standard error over the runs that learnt")
     for row in answer["result"]["rows"]:
         given = reported.get(row["name"], {})
-        beside = [
-            f"{given['error']:.2f}" if "error" in given else "",
-            f"{given.get('parameters', ''):,}" if given else "",
-        ]
+        beside = [f"{given['error']:.2f}" if "error" in given else ""]
+        beside += [f"{given['parameters']:,}" if "parameters" in given else ""]
         cells = [_error(row), _failed(row), f"{row['parameters']:,}", *beside]
         drawn.add_row(row["name"], row["neuron"], *cells[: len(heads)])
     return [drawn]
@@ -80,7 +80,8 @@ def _cutoff(answer: Mapping[str, Any]) -> list[Table]:
     drawn = _table(answer, ["condition"], ["units", "cutoff c", "smallest largest pre-activation", "above c"])
     for row in answer["result"]["rows"]:
         least = min(row["smallest"])
-        kept = sum(value > row["cutoff"] for value in row["smallest"])
+        least = 0.0 if abs(least) < ROUNDING else least
+        kept = sum(value > row["cutoff"] + ROUNDING for value in row["smallest"])
         words = answer["result"]["conditions"][row["condition"]]
         drawn.add_row(
             words, str(row["units"]), f"{row['cutoff']:g}", f"{least:.4g}", f"{kept} of {len(row['smallest'])}"

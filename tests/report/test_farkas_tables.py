@@ -1,0 +1,50 @@
+"""Tables and figures of errors, with what the paper reports beside them."""
+
+import pytest
+
+from neuronal.experiments.procedures.claims import learnt
+from neuronal.report.reproduction import cells, tables
+from neuronal.report.reproduction_figures import drawings
+
+
+def row(name, accuracy, broken=()):
+    seeds = {str(seed): a for seed, a in enumerate(accuracy)}
+    found = learnt(seeds, {str(seed): "nan" for seed in broken}, 0.1)
+    curves = {seed: [0.3, a] for seed, a in seeds.items()}
+    return {"name": name, "neuron": "farkas", "parameters": 1234, "while_training": curves or {"0": []}} | found
+
+
+@pytest.fixture
+def answer():
+    rows = [row("a", [0.9, 0.92]), row("b", [0.5, 0.1]), row("c", [], broken=(0, 1))]
+    head = {
+        "title": "Errors",
+        "where": "Table 1",
+        "scale": "small",
+        "reproduction": "x/y",
+        "procedure": "accuracy_table",
+    }
+    return head | {"result": {"rows": rows, "chance": 0.1}, "reported": {}}
+
+
+def test_without_reported_numbers(answer):
+    head, rows = cells(tables(answer)[0])
+    assert head == ["network", "neuron", "error (%)", "failed", "parameters"]
+    assert rows[0] == ["a", "farkas", "9.00 ± 1.00", "0 of 2", "1,234"]
+    assert rows[1][2:4] == ["50.00", "1 of 2"]
+    assert rows[2][2:4] == ["–", "2 of 2"]
+
+
+def test_with_reported_numbers(answer):
+    answer["reported"] = {"a": {"error": 7.5}, "b": {"error": 8.0, "parameters": 5678}}
+    head, rows = cells(tables(answer)[0])
+    assert head[-2:] == ["reported (%)", "their parameters"]
+    assert [r[-2:] for r in rows] == [["7.50", ""], ["8.00", "5,678"], ["", ""]]
+
+
+def test_every_run_is_drawn_and_failures_are_marked(answer):
+    errors, curves = drawings(answer)
+    assert "1 failed" in errors.svg
+    assert "2 failed" in errors.svg
+    assert "Open diamonds" not in errors.caption
+    assert "training error" in curves.svg
