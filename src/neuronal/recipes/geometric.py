@@ -227,11 +227,13 @@ LEARNING_RATE = Reproduction(
     where="Sections 3.5 and 5, Appendix C",
     procedure="learning_rates",
     scales={
-        "smoke": Setting(by(replace(SMOKE_BANANA, protocol="clean"), *FOUR), SWEPT | {"rates": (0.01, 0.1)}),
-        "small": Setting(by(replace(SHORT_BANANA, protocol="clean", seeds=TEN[:3]), *FOUR), SWEPT),
+        "smoke": Setting(
+            by(replace(SMOKE_BANANA, protocol="clean", holdout=0.2), *FOUR), SWEPT | {"rates": (0.01, 0.1)}
+        ),
+        "small": Setting(by(replace(SHORT_BANANA, protocol="clean", holdout=0.2, seeds=TEN[:3]), *FOUR), SWEPT),
         "paper": Setting(
-            by(replace(BANANA, protocol="clean"), *FOUR)
-            + tuple(replace(one, protocol="clean") for one in UCI_PAPER if one.data != "power"),
+            by(replace(BANANA, protocol="clean", holdout=0.2), *FOUR)
+            + tuple(replace(one, protocol="clean", holdout=0.2) for one in UCI_PAPER if one.data != "power"),
             SWEPT,
         ),
     },
