@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from neuronal.experiments.procedures.protocol_table import findings
+from neuronal.experiments.procedures.protocol_table import ahead, findings
 from neuronal.experiments.protocols import METHODS, against, both, method
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Failure, Record
@@ -97,3 +97,13 @@ def test_choices_by_the_training_data_need_no_holdout():
     record = run(replace(recipe, cut_after=1, keep_best=True, lr=0.1), 0)
     assert "training_loss" in record.epochs[0]
     assert record.metrics["best_epoch"] >= 1
+
+
+def test_ahead_is_more_than_two_standard_errors_of_the_difference():
+    def row(name, mean, error, measure="accuracy"):
+        return {"method": name, "measure": measure, "estimate": {"mean": mean, "standard_error": error}}
+
+    assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.84, 0.01)], "GmP") == "reproduced"
+    assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.81, 0.01)], "GmP") == "reproduced in part"
+    assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.79, 0.01)], "GmP") == "not reproduced"
+    assert ahead([row("SP", 2.0, None, "rmse"), row("GmP", 1.0, None, "rmse")], "GmP") == "reproduced"

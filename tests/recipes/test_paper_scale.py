@@ -54,12 +54,12 @@ def made_up(tmp_path, monkeypatch):
     monkeypatch.setenv("NEURONAL_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("NEURONAL_CACHE", str(tmp_path / "cache"))
 
-    def write(name, batch=BATCH):
+    def write(name, batch=BATCH, held=0):
         entry = DATASETS[name]
         if entry.make:
             return
         if entry.place.endswith(".csv"):
-            write_table(tmp_path / "data" / entry.place, entry, 5 * batch // 2)
+            write_table(tmp_path / "data" / entry.place, entry, 5 * batch // 2 + held)
             return
         for split, count in (("train", 2 * batch), (entry.test_splits[0], batch)):
             labels = [(7 * i) % entry.num_classes for i in range(count)]
@@ -72,7 +72,8 @@ def made_up(tmp_path, monkeypatch):
 @pytest.mark.parametrize("recipe", [case(recipe) for recipe in DISTINCT.values()])
 def test_two_steps_of_every_training(recipe, made_up):
     two_steps = short(recipe)
-    made_up(recipe.data, two_steps.batch_size)
+    # Of six rows one is for testing and one is held out.
+    made_up(recipe.data, two_steps.batch_size, held=int(recipe.holdout > 0))
     check(two_steps)
     record = run(two_steps, 0)
     assert record.failure is None

@@ -110,8 +110,6 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
 def _alike(rows: Mapping[str, Mapping[str, Any]], rate: float) -> Finding:
     """At one rate for all, is GmP still the best?"""
     factor, unit, digits = protocol_table.UNITS[rows["GmP"]["measure"]]
-    lower = rows["GmP"]["measure"] == "rmse"
-    best = (min if lower else max)(rows.values(), key=lambda row: row["estimate"]["mean"])["method"]
     numbers = ", ".join(
         f"{m} {format(factor * r['estimate']['mean'], digits)}{unit}"
         f" ± {format(factor * (r['estimate']['standard_error'] or 0), digits)}"
@@ -119,7 +117,7 @@ def _alike(rows: Mapping[str, Mapping[str, Any]], rate: float) -> Finding:
     )
     return Finding(
         f"{rows['GmP']['data']}: GmP is the best with every method at rate {rate:g} (published)",
-        "reproduced" if best == "GmP" else "not reproduced",
+        protocol_table.ahead(list(rows.values()), "GmP"),
         numbers,
     )
 

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from neuronal.experiments.procedures.finding import Finding, Verdict
-from neuronal.experiments.procedures.protocol_table import UNITS
+from neuronal.experiments.procedures.protocol_table import UNITS, ahead
 from neuronal.experiments.protocols import method, row_of
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.tune import choose
@@ -58,16 +58,13 @@ def _at_own_best(data: str, best: Mapping[str, float], rows: Sequence[Mapping[st
     if len(own) < 2:
         return []
     factor, unit, digits = UNITS[own[0]["measure"]]
-    choose_best = min if own[0]["measure"] == "rmse" else max
-    first = choose_best(own, key=lambda row: row["estimate"]["mean"])
     numbers = ", ".join(
         f"{r['method']} {format(factor * r['estimate']['mean'], digits)}{unit}"
         f" ± {format(factor * (r['estimate']['standard_error'] or 0), digits)}"
         for r in own
     )
     gmp = next(row for row in own if row["method"] == "GmP")
-    near = abs(first["estimate"]["mean"] - gmp["estimate"]["mean"]) <= 2 * (first["estimate"]["standard_error"] or 0)
-    verdict: Verdict = "reproduced" if first is gmp else "reproduced in part" if near else "not reproduced"
+    verdict = ahead(own, "GmP")
     return [
         Finding(f"{data}: at each one's own best rate GmP does best", verdict, f"{numbers} ({len(gmp['seeds'])} seeds)")
     ]

@@ -46,7 +46,7 @@ def _is_best(
     better = [gap for gap in gaps if (gap["mean"] < 0) == lower]
     shown = [gap for gap in better if gap["is_shown"]]
     verdict: Verdict = "not reproduced"
-    if len(better) == len(gaps):
+    if len(better) == len(gaps) and shown:
         verdict = "reproduced" if len(shown) == len(gaps) else "reproduced in part"
     factor, unit, digits = UNITS[rows[0]["measure"]]
     means = ", ".join(f"{r['method']} {format(factor * r['estimate']['mean'], digits)}{unit}" for r in rows)
@@ -57,6 +57,18 @@ def _is_best(
     places = "" if batch is None or lower else f", batches of {batch}"
     count = f" ({max(len(r['seeds']) for r in rows)} seeds)"
     return Finding(f"{data}{places}: {best} has the {what} ({protocol})", verdict, means + beaten + count)
+
+
+def ahead(rows: Sequence[Mapping[str, Any]], best: str) -> Verdict:
+    """Whether a method has the best mean of all rows, and by more than two standard errors of the difference."""
+    sign = -1 if rows[0]["measure"] == "rmse" else 1
+    own = next(row["estimate"] for row in rows if row["method"] == best)
+    others = [row["estimate"] for row in rows if row["method"] != best]
+    gaps = [sign * (own["mean"] - one["mean"]) for one in others]
+    errors = [((own["standard_error"] or 0.0) ** 2 + (one["standard_error"] or 0.0) ** 2) ** 0.5 for one in others]
+    if min(gaps) <= 0:
+        return "not reproduced"
+    return "reproduced" if all(gap > 2 * e for gap, e in zip(gaps, errors, strict=True)) else "reproduced in part"
 
 
 def _reported(rows: Sequence[Mapping[str, Any]], reported: Mapping[str, Any]) -> list[Finding]:
