@@ -56,7 +56,7 @@ def _curves(answer: Mapping[str, Any]) -> list[Drawing]:
                     errors = [100 * (1 - a) for a in curve]
                     sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), linewidth=1, label=label)
             sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
-            sheet.axes.legend(fontsize=7)
+            _legend_below(sheet)
         found.append(
             Drawing(sheet.svg, "While training", "Training error, every run a line; one that breaks down ends.")
         )
