@@ -11,6 +11,8 @@ from neuronal.report.figures import COLOURS, Drawing, Sheet, blank, colour
 
 LINES = len(COLOURS)
 """Lines a figure has at most: as many as there are colours."""
+FEW = 6
+"""Lines where they come in threes."""
 
 
 def _accuracy(answer: Mapping[str, Any]) -> list[Drawing]:
@@ -54,7 +56,7 @@ def _curves(answer: Mapping[str, Any]) -> list[Drawing]:
                     errors = [100 * (1 - a) for a in curve]
                     sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), linewidth=1, label=label)
             sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
-            sheet.axes.legend(fontsize=7)
+            _legend_below(sheet)
         found.append(
             Drawing(sheet.svg, "While training", "Training error, every run a line; one that breaks down ends.")
         )
@@ -66,12 +68,12 @@ def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
     shown = (("dead_units", "dead units (%)", (0, None)), ("silent", "images that silence a layer (%)", (-2, 102)))
     for measure, label, limits in shown:
         rows = answer["result"]["rows"]
-        for start in range(0, len(rows), LINES + 1):
+        for start in range(0, len(rows), FEW):
             with blank(f"{answer['reproduction']}-{measure}-{start}") as sheet:
-                for number, row in enumerate(rows[start : start + LINES + 1]):
+                for number, row in enumerate(rows[start : start + FEW]):
                     _mean(sheet, number, row["name"], [of[measure] for of in row["over_training"].values()])
                 sheet.axes.set(xlabel="epoch", ylabel=label, ylim=limits)
-                sheet.axes.legend(fontsize=7)
+                _legend_below(sheet)
             caption = "After every epoch, 0 is before training; means over the runs that got so far."
             found.append(Drawing(sheet.svg, label.removesuffix(" (%)").capitalize(), caption))
     return found
@@ -80,8 +82,13 @@ def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
 def _mean(sheet: Sheet, number: int, label: str, curves: Sequence[Sequence[float]]) -> None:
     longest = max(map(len, curves))
     means = [100 * float(np.mean([curve[i] for curve in curves if len(curve) > i])) for i in range(longest)]
-    style = "-" if number < LINES else "--"
-    sheet.axes.plot(range(longest), means, style, color=colour(number), linewidth=1.2, marker=".", label=label)
+    sheet.axes.plot(range(longest), means, color=colour(number), linewidth=1.2, marker=".", label=label)
+
+
+def _legend_below(sheet: Sheet) -> None:
+    """Out of the way of the lines."""
+    sheet.figure.set_size_inches(4.6, 3.8)
+    sheet.axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncol=2)
 
 
 def _born_dead(answer: Mapping[str, Any]) -> list[Drawing]:

@@ -53,7 +53,7 @@ def test_shares_before_training_and_after_every_epoch():
         {"kind": "never_silent", "row": "farkas", "than": "standard", "text": "never"},
         {"kind": "certified", "row": "farkas", "text": "proved"},
         {"kind": "fewer_dead", "row": "farkas", "than": "standard", "text": "fewer"},
-        {"kind": "alike", "row": "farkas", "than": "standard", "within": 100.0, "text": "alike"},
+        {"kind": "fails", "row": "standard", "text": "fails"},
         {"kind": "certified", "row": "nobody", "text": "not there"},
     )
     options = {"images": 50, "classes": 10, "claims": claims}
@@ -61,8 +61,8 @@ def test_shares_before_training_and_after_every_epoch():
     for row in answer["result"]["rows"]:
         assert all(len(shares) == 3 for shares in row["over_training"]["0"].values())
     found = {one.claim: one for one in findings(answer)}
-    assert list(found) == ["never", "proved", "fewer", "alike"]
-    assert found["never"].verdict == found["proved"].verdict == found["alike"].verdict == "reproduced"
+    assert list(found) == ["never", "proved", "fewer", "fails"]
+    assert found["never"].verdict == found["proved"].verdict == "reproduced"
     assert "all 4 layers certified in 1 of 1" in found["proved"].numbers
 
 

@@ -2,8 +2,8 @@
 
 A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, and for some kinds ``than``, another row:
 
-``better``: the row is more accurate. Reproduced if a 95% interval of the difference seed by seed says so, in part if only
-the means do.
+``better``: the row is more accurate. Reproduced if a 95% interval of the difference seed by seed says so, in part if it
+does not but every single seed is better.
 ``alike``: their means differ by no more than ``within`` points.
 ``trains``, ``fails``: all seeds learn, or none does. A run has failed if its loss stopped being finite, or if it ends at
 chance.
@@ -60,10 +60,13 @@ def _judge(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
 
 
 def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
-    gap = difference(*(_by_seed(rows[claim[key]], chance) for key in ("row", "than")))
+    own, other = (_by_seed(rows[claim[key]], chance) for key in ("row", "than"))
+    gap = difference(own, other)
     verdict: Verdict = "not reproduced"
-    if gap.mean > 0:
-        verdict = "reproduced" if gap.is_shown else "reproduced in part"
+    if all(own[seed] > other[seed] for seed in own if seed in other):
+        verdict = "reproduced in part"
+    if gap.mean > 0 and gap.is_shown:
+        verdict = "reproduced"
     interval = ""
     if gap.low is not None and gap.high is not None:
         interval = f" (95%: {100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
