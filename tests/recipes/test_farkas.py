@@ -1,11 +1,21 @@
 """Networks that are compared have the same size."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from neuronal.experiments.procedures import accuracy_table
 from neuronal.experiments.procedures.accuracy_table import parameters
 from neuronal.recipes import REPRODUCTIONS
 from neuronal.recipes.farkas import REPORTED_1, TABLE1
 from neuronal.recipes.farkas_networks import CIFAR, PUBLISHED, farkasnet, resnet
+
+
+@pytest.fixture(autouse=True)
+def shapes_alone(monkeypatch):
+    """Sizes do not need the images themselves."""
+    images = SimpleNamespace(shape=(3, 32, 32), in_chans=3, img_size=32, num_outputs=10, name="cifar10")
+    monkeypatch.setattr(accuracy_table, "load", lambda _: images)
 
 
 @pytest.mark.parametrize("depth", [18, 34, 50, 101, 152])

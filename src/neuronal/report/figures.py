@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,7 +64,10 @@ def blank(name: str) -> Iterator[Sheet]:
         sheet = Sheet(figure, figure.add_subplot())
         yield sheet
         text = StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+        with warnings.catch_warnings():
+            # On a busy machine matplotlib warns that it took long to find a place for the legend.
+            warnings.filterwarnings("ignore", message="Creating legend")
+            figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
         svg = text.getvalue()[text.getvalue().index("<svg") :]
         # Groups are numbered alike in every figure, and nothing refers to them: ids on a page must be unique.
         sheet.svg = re.sub(r' id="[\w.]+_\d+"', "", svg)

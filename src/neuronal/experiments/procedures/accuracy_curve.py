@@ -26,6 +26,14 @@ RUNNING = 3
 Curve = dict[float, list[float]]
 
 
+JUDGED = (
+    "Medians over seeds are compared. Less data: some share below all of it reaches the standard network's "
+    "accuracy with all of it. Same size: every size has to be ahead, some are a part. Epochs (running means): "
+    "half as many or fewer, fewer are a part. Wrong labels: the lead has to be larger at every share of them than "
+    "with none, at some is a part."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed: test accuracy, and accuracy on held-out images with right labels, epoch by epoch.
 

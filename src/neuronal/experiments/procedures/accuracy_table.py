@@ -21,6 +21,14 @@ NEAR = 0.5
 """Points of error from the reported one that are called the same; the papers of tables like this give no spread."""
 
 
+JUDGED = (
+    "Better: a 95% interval of the difference, seed by seed, says so; every single seed is a part. Alike: within "
+    "the points named. A run has failed if its loss stopped being finite or it ends at chance, and counts as "
+    "chance in differences. At the paper's own scale an error agrees with the reported one within half a point or "
+    "two standard errors."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Trains every recipe with every seed: error, parameters, failures, and the accuracy while training.
 

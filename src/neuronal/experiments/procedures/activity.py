@@ -31,6 +31,13 @@ MEASURES = ("dead_units", "dead_layers", "silent")
 """Shares: of units off on every image, of layers off on every image, of images that leave some layer without any."""
 
 
+JUDGED = (
+    "A layer is never silent if no image leaves it so at any look. Units are fewer dead if they are in every "
+    "seed, in part if in some and in all together. Certified means every layer of every trained network; some "
+    "networks are a part."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe with every seed: the three shares before training and after each epoch, accuracy, certificates.
 

@@ -70,6 +70,12 @@ def _free(hidden: nn.Module) -> tuple[Tensor, Tensor]:
     return hidden.weight, hidden.bias
 
 
+JUDGED = (
+    "Stuck is a gradient of exactly zero and a loss that is still that of guessing; learnt is a gradient above "
+    "zero and more than 95% of points told apart. It has to be so in every seed; in some is a part."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed: gradient of the hidden layer at the start, loss and accuracy at the end; pictures of one.
 

@@ -21,6 +21,12 @@ REACH = 2.0
 """Length, to each side of the location, of the piece of a boundary that is drawn."""
 
 
+JUDGED = (
+    "Pre-activations on the set are zero to 1e-5, their signs on either side are right, and the radius is the "
+    "distance to 1e-5."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """The set of a geometric unit with every radius and angle, and what the unit puts out there.
 

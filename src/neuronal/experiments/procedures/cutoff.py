@@ -30,6 +30,12 @@ CONDITIONS = {
 """Of Corollary 3.3 with equal multipliers; what the proof of Theorem 3.2 gives; what Algorithm 1 sets if b_m loses."""
 
 
+JUDGED = (
+    "The input that makes the largest pre-activation smallest is found by linear programming; one below the "
+    "cutoff refutes a condition."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Random closed layers of every size and cutoff under each condition: the smallest largest pre-activation there is.
 

@@ -34,6 +34,12 @@ def energy(z: Tensor, a: Tensor, coupling: float, slope: float) -> Tensor:
     return (z - a).square().sum(-1) / 2 - coupling / (2 * z.shape[-1]) * pair.sum((-1, -2))
 
 
+JUDGED = (
+    "Solutions are counted by descents from many places; points are one if they agree to the accuracy of the "
+    "descent. One lower point around a solution would refute that it is the lowest."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Over slopes and couplings: descents of the energy from random places, and the layer's own solution beside them.
 

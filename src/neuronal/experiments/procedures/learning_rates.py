@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
 
 
+JUDGED = (
+    "Rates are chosen on held-out data. Ten times is at least 9.9 times every other's; at least as large as all "
+    "and larger than some is a part. At its own best rate: the best mean, or within two standard errors of it for "
+    "a part."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe at every one of ``rates``, with all seeds, choices on ``holdout`` of the training data."""
     rows, chosen = [], []

@@ -62,6 +62,13 @@ PERTURBED: dict[str, Callable[[Tensor, Tensor, float], Hinge]] = {
 """The boundary after ``epsilon`` is added to every parameter, by parameterisation; all start from the same one."""
 
 
+JUDGED = (
+    "Turns least means at every size of perturbation; a drawn angle is wrong if it is less than nine tenths of "
+    "the true one. Drastic is more than ten times what geometric units turn; where that is so for small weights "
+    "only it is a part."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """The paper's unit, and many units of several sizes and norms.
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
 
 
+JUDGED = "Ahead at the end of the attack in every seed, paired by number; in some is a part."
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed under the same attack.
 

@@ -16,6 +16,13 @@ UNITS = {"rmse": (1.0, "", ".3f"), "accuracy": (100.0, "%", ".2f")}
 """Factor, unit and digits a measure is written with."""
 
 
+JUDGED = (
+    "Best is ahead of every other method in the mean, and beyond chance (paired intervals at 95%, corrected for "
+    "their number) against all; without that it is a part. Reported numbers are met within two standard errors of "
+    "both."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Rows of :func:`neuronal.experiments.protocols.both`, and the paper's method less the others, seed by seed.
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
 
 
+JUDGED = "Ratios below 1 in every seed; in some is a part."
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed: norms of its Jacobian and curvature of its loss, with and without its couplings.
 

@@ -24,6 +24,12 @@ SEEN = 0.01
 """Logits that change by more than this, relative to their own spread, show that something was changed."""
 
 
+JUDGED = (
+    "Possible if most triggers work and change no logit of any other image by what one could see; not feasible if "
+    "none works and changes no class."
+)
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed with ``triggers`` attacks, each of one new unit; judged on images the attacker has not seen.
 

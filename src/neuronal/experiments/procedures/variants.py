@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
 
 
+JUDGED = "Ahead in every seed, paired by number; in most is a part."
+
+
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed: accuracy, accuracy under the white-box attack, time per step, couplings and slopes.
 
