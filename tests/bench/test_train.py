@@ -77,3 +77,11 @@ def test_the_command_prints_the_table_and_keeps_the_numbers(capsys):
     assert kept["table"][0]["case"] == {"images": 40, "side": 8, "batch": 16}
     assert cli.main(["bench", "train", "--rounds", "2", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == set(kept)
+
+
+def test_watching_boundaries_is_timed_against_not_watching():
+    from neuronal.bench.train import measure_watched
+
+    found = measure_watched(Case(16, 8, 8), rounds=2)
+    assert found.time.ratio > 0
+    assert found.limit == 1.05
