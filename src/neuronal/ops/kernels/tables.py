@@ -61,8 +61,10 @@ def needed(width):
 @triton.jit
 def spacing_index(least):
     """Which spacing is at least that."""
-    index = tl.ceil(PER_OCTAVE * tl.log2(tl.maximum(least, LEAST) * (1 / LEAST)) - 1e-4)
-    return tl.minimum(index, SPACINGS - 1).to(tl.int32)
+    place = PER_OCTAVE * tl.log2(tl.maximum(least, LEAST) * (1 / LEAST)) - 1e-4
+    # Rounded up by hand: the interpreter of Triton 3.9 does not know tl.ceil.
+    below = place.to(tl.int32)
+    return tl.minimum(below + (place > below).to(tl.int32), SPACINGS - 1)
 
 
 @lru_cache(maxsize=16)
