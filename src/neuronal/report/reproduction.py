@@ -10,6 +10,7 @@ from rich.table import Table
 
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.report import farkas_tables, geometric, implicit_bias
+from neuronal.report.drawn import columns, title_of
 
 
 def tables(answer: Mapping[str, Any]) -> list[Table]:
@@ -35,21 +36,21 @@ def sentences(answer: Mapping[str, Any]) -> list[str]:
 def _contrast(answer: Mapping[str, Any]) -> list[Table]:
     """One line per multiplier, measured and reported side by side: that fits a terminal."""
     rows = [row for row in answer["result"]["rows"] if "estimates" in row]
-    drawn = Table(title=_title(answer), box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    drawn = Table(title=title_of(answer), box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
     drawn.add_column("contrast", justify="right", no_wrap=True)
-    columns: list[Sequence[str]] = []
+    texts: list[Sequence[str]] = []
     shown = set()
     for row in rows:
         drawn.add_column(f"{row['name']}, {row['neuron']} (%)", justify="right")
-        columns.append([_percent(e["mean"], e["standard_error"]) for e in row["estimates"]])
+        texts.append([_percent(e["mean"], e["standard_error"]) for e in row["estimates"]])
         curve = answer["reported"].get(row["neuron"], {}).get("curve")
         # Networks of several sizes are compared with one and the same row of the paper.
         if curve and row["neuron"] not in shown:
             shown.add(row["neuron"])
             drawn.add_column("reported (%)", justify="right")
-            columns.append([f"{100 * value:.2f}" for value in curve])
+            texts.append([f"{100 * value:.2f}" for value in curve])
     if rows:
-        for s, *cells in zip(rows[0]["multipliers"], *columns, strict=True):
+        for s, *cells in zip(rows[0]["multipliers"], *texts, strict=True):
             drawn.add_row(f"{s:g}", *cells)
     seeds = sorted({seed for row in rows for seed in row["seeds"]})
     drawn.caption = f"mean ± standard error over {len(seeds)} seed{'s' if len(seeds) != 1 else ''}"
@@ -61,21 +62,10 @@ def _percent(mean: float, error: float | None) -> str:
     return f"{100 * mean:.2f}" + ("" if error is None else f" ± {100 * error:.2f}")
 
 
-def _title(answer: Mapping[str, Any]) -> str:
-    return f"{answer['title']} ({answer['where']}; scale {answer['scale']})"
-
-
-def _columns(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    for head in texts:
-        drawn.add_column(head, no_wrap=True)
-    for head in numbers:
-        drawn.add_column(head, justify="right")
-    return drawn
-
-
 def _curves(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _columns(_title(answer), ["network"], ["loss differs by", "two seeds by", "accuracy, neuron by neuron (%)"])
+    drawn = columns(
+        title_of(answer), ["network"], ["loss differs by", "two seeds by", "accuracy, neuron by neuron (%)"]
+    )
     for network in answer["result"]["networks"]:
         accuracy = ", ".join(
             f"{neuron} {100 * sum(of) / len(of):.2f}" for neuron, of in network["accuracy"].items() if of
@@ -94,15 +84,15 @@ def _factor(value: float | None) -> str:
 
 
 def _zero_image(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _columns(_title(answer), ["network", "neuron"], ["seed", "entropy (1 = uniform)", "largest probability"])
+    drawn = columns(title_of(answer), ["network", "neuron"], ["seed", "entropy (1 = uniform)", "largest probability"])
     for row in answer["result"]["rows"]:
         drawn.add_row(row["name"], row["neuron"], str(row["seed"]), f"{row['entropy']:.4f}", f"{row['largest']:.4f}")
     return [drawn]
 
 
 def _ntk(answer: Mapping[str, Any]) -> list[Table]:
-    limits = _columns(
-        f"{_title(answer)}: the limit with biases against the one without",
+    limits = columns(
+        f"{title_of(answer)}: the limit with biases against the one without",
         ["inputs"],
         ["variance", "depth", "beta", "change (%)", "after scaling (%)", "alignment"],
     )
@@ -116,7 +106,7 @@ def _ntk(answer: Mapping[str, Any]) -> list[Table]:
             f"{100 * row['after_scaling']:.1f}",
             f"{row['alignment']:.4f}",
         )
-    widths = _columns(
+    widths = columns(
         "Networks of finite width (%, mean ± standard error over seeds)",
         [],
         ["beta", "width", "to its own limit", "to the limit without biases", "change by training"],
@@ -130,8 +120,8 @@ def _ntk(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _interpolation(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _columns(
-        _title(answer),
+    drawn = columns(
+        title_of(answer),
         ["network", "neuron"],
         ["seed", "accuracy (%)", "equal patterns", "interpolants changed", "certified", "refuted", "open"],
     )
@@ -151,8 +141,8 @@ def _interpolation(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _regions(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _columns(
-        _title(answer),
+    drawn = columns(
+        title_of(answer),
         ["network", "neuron"],
         ["seed", "accuracy (%)", "groups", "convex changed", "conic changed", "certified", "refuted", "open"],
     )
@@ -172,7 +162,7 @@ def _regions(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _expressiveness(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _columns(_title(answer), ["task", "neuron"], ["seeds that fit all", "points fitted, seed by seed"])
+    drawn = columns(title_of(answer), ["task", "neuron"], ["seeds that fit all", "points fitted, seed by seed"])
     rows = answer["result"]["rows"]
     for task, neuron in dict.fromkeys((row["task"], row["neuron"]) for row in rows):
         own = [row for row in rows if (row["task"], row["neuron"]) == (task, neuron)]
