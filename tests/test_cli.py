@@ -270,13 +270,40 @@ def test_fresh_measures_costs_again(capsys):
     assert Path("runs/digits-fcn/costs.json").read_text() != before
 
 
-def test_sigterm_while_starting_is_a_clean_stop():
+@pytest.mark.parametrize("seconds", [0.3, 0.6, 0.9, 1.5])
+def test_sigterm_while_starting_is_a_clean_stop(seconds):
     running = subprocess.Popen([sys.executable, "-m", "neuronal", "compare"], stderr=subprocess.PIPE, text=True)
-    time.sleep(0.6)
+    time.sleep(seconds)
     running.terminate()
     _, err = running.communicate(timeout=60)
     assert running.returncode in (143, -signal.SIGTERM)
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_import_that_swallows_interrupts_is_stopped_all_the_same(number, code, tmp_path):
+    (tmp_path / "greedy.py").write_text(
+        "import time\nprint('importing', flush=True)\ntry:\n    time.sleep(60)\nexcept BaseException:\n    pass\n"
+    )
+    program = "from neuronal.cli.interrupts import interruptions\nwith interruptions():\n    import greedy\n"
+    running = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "importing\n"
+    os.kill(running.pid, number)
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (code, "neuronal: stopped.\n")
+
+
+def test_a_command_in_the_background_goes_on_ignoring_ctrl_c():
+    program = (
+        "import os, signal\nfrom neuronal.cli.interrupts import interruptions\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "with interruptions() as asked:\n    os.kill(os.getpid(), signal.SIGINT)\n    print(asked)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "[]\n")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])

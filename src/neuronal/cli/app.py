@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 
@@ -16,7 +14,7 @@ from neuronal.cli import bench, certify, data
 from neuronal.cli.audit import audit
 from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
-from neuronal.cli.errors import Terminated
+from neuronal.cli.interrupts import interruptions
 from neuronal.cli.lists import models, neurons
 from neuronal.cli.reproduce import findings, reproduce
 from neuronal.cli.sweep import sweep
@@ -52,22 +50,11 @@ def main(words: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A terminal without UTF-8 shows a question mark for what it cannot; it is no reason to stop.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
-    asked: list[int] = []
-
-    def terminate(number: int, frame: FrameType | None) -> NoReturn:
-        asked.append(number)
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _warn
-            code = _run(words)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    # typer has its own way with interrupts and forgets which one it was; one that falls into an import comes out of it as
-    # an error of that import.
-    return 143 if asked and code else code
+    with interruptions() as asked, warnings.catch_warnings():
+        warnings.showwarning = _warn
+        code = _run(words)
+    # typer has its own way with interrupts and forgets which one it was.
+    return 128 + asked[-1] if asked and code else code
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

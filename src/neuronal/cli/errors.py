@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from neuronal.cli.interrupts import Terminated
+
 if TYPE_CHECKING:
     from neuronal.experiments.cells import Plan
     from neuronal.report.terminal import Bars
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM asks for the same clean stop as Ctrl-C."""
 
 
 def fail(line: str, code: int) -> NoReturn:

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import Terminated, fail, one_line_errors, refusal
+from neuronal.cli.errors import fail, one_line_errors, refusal
+from neuronal.cli.interrupts import Terminated
 from neuronal.cli.options import AsJson, Out, whole_numbers
 from neuronal.cli.screen import screen
 from neuronal.names import find
