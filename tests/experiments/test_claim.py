@@ -11,9 +11,9 @@ from neuronal.experiments.cells import Cell
 from neuronal.experiments.claim import Claimed, claim
 from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import Watch
-from neuronal.recipes.zero_bias import MNIST_FCN, _smoke
+from neuronal.recipes.zero_bias.networks import MNIST_FCN, smoke
 
-CELLS = [Cell(replace(_smoke(MNIST_FCN), seeds=(0, 1, 2, 3)), seed) for seed in range(4)]
+CELLS = [Cell(replace(smoke(MNIST_FCN), seeds=(0, 1, 2, 3)), seed) for seed in range(4)]
 HOLDER = """
 import sys
 from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from neuronal.experiments.procedures import boundaries, learning_rates, perturbation, widths
+from neuronal.experiments.procedures.geometric import boundaries, learning_rates, perturbation, widths
 from neuronal.experiments.reproduction import Setting
 from neuronal.recipes.geometric import PERTURBATION
 

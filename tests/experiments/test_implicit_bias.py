@@ -7,14 +7,21 @@ import torch
 from torch import nn
 
 from neuronal.attacks.result import Attacked
-from neuronal.experiments.procedures import accuracy_curve, boundary_2d, energy, robustness, stealth, transfer
-from neuronal.experiments.procedures.tuned import tuned
+from neuronal.experiments.procedures.implicit_bias import (
+    accuracy_curve,
+    boundary_2d,
+    energy,
+    robustness,
+    stealth,
+    transfer,
+)
+from neuronal.experiments.procedures.implicit_bias.tuned import tuned
 from neuronal.experiments.reproduce import Work
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import evaluating
 from neuronal.models.registry import create_model
 from neuronal.recipes.implicit_bias import REPRODUCTIONS
-from neuronal.recipes.implicit_bias_networks import DIGITS, FASHION, with_fixed
+from neuronal.recipes.implicit_bias.networks import DIGITS, FASHION, with_fixed
 
 
 class Disc(nn.Module):

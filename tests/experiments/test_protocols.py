@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from neuronal.experiments.procedures.protocol_table import ahead, findings
+from neuronal.experiments.procedures.geometric.protocol_table import ahead, findings
 from neuronal.experiments.protocols import METHODS, against, both, method
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Failure, Record
-from neuronal.recipes.geometric_methods import PARTS, by
+from neuronal.recipes.geometric.methods import PARTS, by
 
 BASE = Recipe(name="set", data="boston", protocol="published", holdout=0.0, seeds=(0, 1, 2), probes=(), model="mlp1")
 OPTIONS = {"rates": (0.01, 0.1), "holdout": 0.25, "tuning_seeds": 2}

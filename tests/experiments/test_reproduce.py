@@ -9,16 +9,16 @@ from torch import nn
 
 from neuronal.cli.app import main
 from neuronal.experiments.procedures import PROCEDURES
-from neuronal.experiments.procedures.contrast_table import findings
-from neuronal.experiments.procedures.interpolation import pairs_of_equal_pattern
+from neuronal.experiments.procedures.zero_bias.contrast_table import findings
+from neuronal.experiments.procedures.zero_bias.interpolation import pairs_of_equal_pattern
 from neuronal.experiments.reproduce import Work, read_result, reproduce
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.run import run
 from neuronal.recipes import PAPERS, REPRODUCTIONS
-from neuronal.recipes.zero_bias import MNIST_FCN, TABLE1_MNIST_FCN, _smoke
+from neuronal.recipes.zero_bias.networks import MNIST_FCN, smoke
+from neuronal.recipes.zero_bias.table1 import TABLE1_MNIST_FCN
 from neuronal.report.findings import findings_page
-from neuronal.report.reproduction import sentences, tables
-from neuronal.report.reproduction_figures import drawings
+from neuronal.report.papers import drawings, sentences, tables
 from neuronal.report.reproduction_page import read_results, results_page
 from tests.conftest import ROOT
 from tests.vision import vision
@@ -58,7 +58,7 @@ def test_what_is_trained_is_kept(tmp_path, monkeypatch):
 
 
 def test_what_one_trained_is_there_for_the_others_under_their_own_names(tmp_path, monkeypatch):
-    one = _smoke(MNIST_FCN)
+    one = smoke(MNIST_FCN)
     other = replace(one, name="the same by another name", seeds=(0, 1))
     Work(tmp_path).records([one])
     seeds = []
@@ -83,7 +83,7 @@ def sharing_is_missed(one, other, expected):
 
 
 def test_networks_are_kept_with_their_weights(tmp_path):
-    recipe = _smoke(MNIST_FCN)
+    recipe = smoke(MNIST_FCN)
     said = []
     record, model = Work(tmp_path, say=said.append).network(recipe, 0)
     again, same = Work(tmp_path, say=said.append).network(recipe, 0)
@@ -152,7 +152,7 @@ def test_published_weights_are_asked_for_in_each_librarys_words(tmp_path, monkey
         asked[source] = arguments
         return nn.Sequential(nn.Flatten(), nn.Linear(3 * 224 * 224, 2))
 
-    monkeypatch.setattr("neuronal.experiments.procedures.zero_image.from_source", made)
+    monkeypatch.setattr("neuronal.experiments.procedures.zero_bias.zero_image.from_source", made)
     one, names = REPRODUCTIONS["zero_bias/zero_image"], ["timm:a", "torchvision:b", "c.safetensors"]
     reproduce(one, "smoke", runs=tmp_path, results=tmp_path, models=names, pretrained=True)
     assert asked == {"timm:a": {"pretrained": True}, "torchvision:b": {"weights": "DEFAULT"}, "c.safetensors": {}}

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from neuronal.experiments.procedures.training_curves import findings, measure
+from neuronal.experiments.procedures.zero_bias.training_curves import findings, measure
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import run
 from neuronal.recipes import REPRODUCTIONS
-from neuronal.recipes.zero_bias import BOTH, MNIST_FCN, _smoke
-from neuronal.report.reproduction_figures import drawings
+from neuronal.recipes.zero_bias.networks import BOTH, MNIST_FCN, smoke
+from neuronal.report.papers import drawings
 
-RECIPES = tuple(replace(_smoke(MNIST_FCN), family=family, seeds=(0, 1)) for family in BOTH)
+RECIPES = tuple(replace(smoke(MNIST_FCN), family=family, seeds=(0, 1)) for family in BOTH)
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from neuronal.experiments.procedures import accuracy_table
-from neuronal.experiments.procedures.accuracy_table import parameters
+from neuronal.experiments.procedures.farkas import accuracy_table
+from neuronal.experiments.procedures.farkas.accuracy_table import parameters
 from neuronal.recipes import REPRODUCTIONS
 from neuronal.recipes.farkas import REPORTED_1, TABLE1
-from neuronal.recipes.farkas_networks import CIFAR, PUBLISHED, farkasnet, resnet
+from neuronal.recipes.farkas.networks import CIFAR, PUBLISHED, farkasnet, resnet
 
 
 @pytest.fixture(autouse=True)

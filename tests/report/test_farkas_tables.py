@@ -2,9 +2,9 @@
 
 import pytest
 
-from neuronal.experiments.procedures.claims import learnt
-from neuronal.report.reproduction import cells, tables
-from neuronal.report.reproduction_figures import drawings
+from neuronal.experiments.procedures.farkas.claims import learnt
+from neuronal.report.drawn import cells
+from neuronal.report.papers import drawings, tables
 
 
 def row(name, accuracy, broken=()):

@@ -117,7 +117,7 @@ def report(
 def _results(folder: Path, page: Path, as_json: bool) -> None:
     """The page of what ``neuronal reproduce`` left in a folder."""
     from neuronal.experiments.storage import make_writable, write_whole
-    from neuronal.report.reproduction import sentences
+    from neuronal.report.papers import sentences
     from neuronal.report.reproduction_page import read_results, results_page
 
     with one_line_errors():

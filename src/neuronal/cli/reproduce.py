@@ -44,7 +44,7 @@ def reproduce(
     with one_line_errors():
         from neuronal.experiments.reproduce import read_result
         from neuronal.experiments.reproduce import reproduce as run
-        from neuronal.report.reproduction import sentences, tables
+        from neuronal.report.papers import sentences, tables
         from neuronal.report.terminal import Bars
         from neuronal.train.engine import is_first_process
 

@@ -13,11 +13,18 @@ def title_of(answer: Mapping[str, Any]) -> str:
     return f"{answer['title']} ({answer['where']}; scale {answer['scale']})"
 
 
-def columns(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    """An empty table; numbers stand to the right."""
-    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+def columns(title: str, texts: Sequence[str], numbers: Sequence[str], caption: str = "") -> Table:
+    """An empty table; numbers stand to the right, ``caption`` below."""
+    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
+    drawn.caption = caption or None
     for head in texts:
         drawn.add_column(head, no_wrap=True)
     for head in numbers:
         drawn.add_column(head, justify="right")
     return drawn
+
+
+def cells(drawn: Table) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of a table of the terminal, for pages."""
+    columns = [list(map(str, column.cells)) for column in drawn.columns]
+    return [str(column.header) for column in drawn.columns], [list(row) for row in zip(*columns, strict=True)]

@@ -9,8 +9,8 @@ from typing import Any
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduce import read_result, result_file
 from neuronal.experiments.reproduction import Reproduction
-from neuronal.report.reproduction import cells, tables
-from neuronal.report.reproduction_figures import drawings
+from neuronal.report.drawn import cells
+from neuronal.report.papers import drawings, tables
 
 FIGURES = "figures"
 """Folder beside the page."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduce import read_result
+from neuronal.report.drawn import cells
 from neuronal.report.html import bullets, document, figures, table
-from neuronal.report.reproduction import cells, sentences, tables
-from neuronal.report.reproduction_figures import drawings
+from neuronal.report.papers import drawings, sentences, tables
 
 
 def read_results(folder: Path) -> list[Mapping[str, Any]]:

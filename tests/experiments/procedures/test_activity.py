@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from neuronal.data.dataset import Split
-from neuronal.experiments.procedures.activity import certified, findings, measure, off
+from neuronal.experiments.procedures.farkas.activity import certified, findings, measure, off
 from neuronal.experiments.reproduction import Setting
 from neuronal.nn import FarkasLinear
-from neuronal.recipes.farkas_layers import FASHION, smoke
+from neuronal.recipes.farkas.layers import FASHION, smoke
 
 
 def network(first):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from neuronal.experiments.procedures.born_dead import (
+from neuronal.experiments.procedures.farkas.born_dead import (
     AWAY,
     NETWORKS,
     _lines,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from neuronal.experiments.procedures.accuracy_table import findings
-from neuronal.experiments.procedures.claims import judged, learnt, outcome
+from neuronal.experiments.procedures.farkas.accuracy_table import findings
+from neuronal.experiments.procedures.farkas.claims import judged, learnt, outcome
 from neuronal.experiments.record import Failure, Record
 
 CHANCE = 0.1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from neuronal.experiments.procedures.cutoff import EXTRA, _smallest, findings, measure, smallest_largest
+from neuronal.experiments.procedures.farkas.cutoff import EXTRA, _smallest, findings, measure, smallest_largest
 from neuronal.experiments.reproduction import Setting
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.claims import judged, outcome
+from neuronal.experiments.procedures.farkas.claims import judged, outcome
 from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -33,7 +33,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Trains every recipe with every seed: error, parameters, failures, and the accuracy while training.
 
     ``options``: ``classes``, how many there are, for chance; ``claims``, see
-    :mod:`neuronal.experiments.procedures.claims`.
+    :mod:`neuronal.experiments.procedures.farkas.claims`.
     """
     chance = 1 / setting.options["classes"]
     records = work.records(setting.recipes)

@@ -12,8 +12,8 @@ from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.robustness import networks, on_the_device
-from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device
+from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
 from neuronal.experiments.reproduction import Setting
 from neuronal.probes.curvature import curvature
 from neuronal.probes.jacobian import jacobian

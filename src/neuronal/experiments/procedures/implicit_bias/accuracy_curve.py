@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 

@@ -13,8 +13,8 @@ from neuronal.certify.check import check
 from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
-from neuronal.experiments.procedures.accuracy_table import parameters
-from neuronal.experiments.procedures.claims import Claim, judged, learnt, said
+from neuronal.experiments.procedures.farkas.accuracy_table import parameters
+from neuronal.experiments.procedures.farkas.claims import Claim, judged, learnt, said
 from neuronal.experiments.procedures.finding import Finding, Verdict
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -42,7 +42,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe with every seed: the three shares before training and after each epoch, accuracy, certificates.
 
     ``options``: ``images``, how many test images are looked at; ``classes``; ``claims``, those of
-    :mod:`neuronal.experiments.procedures.claims` and three more kinds: ``never_silent``, ``fewer_dead``, ``certified``.
+    :mod:`~neuronal.experiments.procedures.farkas.claims` and three more: ``never_silent``, ``fewer_dead``, ``certified``.
     """
     chance = 1 / setting.options["classes"]
     rows = []

@@ -11,9 +11,9 @@ from torch import nn
 from neuronal.attacks.ball import Ball
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.robustness import networks, on_the_device, white_box
-from neuronal.experiments.procedures.sensitivity import couplings
-from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device, white_box
+from neuronal.experiments.procedures.implicit_bias.sensitivity import couplings
+from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:

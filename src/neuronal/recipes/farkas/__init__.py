@@ -5,7 +5,7 @@ from typing import Any
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
-from neuronal.recipes.farkas_layers import (
+from neuronal.recipes.farkas.layers import (
     ACTIVATIONS,
     BORN_DEAD,
     CUTOFF,
@@ -16,7 +16,7 @@ from neuronal.recipes.farkas_layers import (
     alike,
     better,
 )
-from neuronal.recipes.farkas_networks import (
+from neuronal.recipes.farkas.networks import (
     CIFAR,
     PUBLISHED,
     RATES,
@@ -27,7 +27,7 @@ from neuronal.recipes.farkas_networks import (
     resnet,
     small_enough,
 )
-from neuronal.recipes.farkas_rates import DEEP_LARGE_LR, SUM_VS_MEAN, TABLE4
+from neuronal.recipes.farkas.rates import DEEP_LARGE_LR, SUM_VS_MEAN, TABLE4
 
 ABOUT = "Farkas Layers: Don't Shift the Data, Fix the Geometry (Pooladian, Finlay & Oberman): what holds"
 

@@ -1,43 +1,19 @@
-"""A result of ``neuronal reproduce`` as tables and sentences: reported beside measured."""
+"""Tables of the zero-bias paper's measurements: reported beside measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from neuronal.experiments.procedures import PROCEDURES
-from neuronal.report import farkas_tables, geometric, implicit_bias
 from neuronal.report.drawn import columns, title_of
-
-
-def tables(answer: Mapping[str, Any]) -> list[Table]:
-    """What the procedure measured."""
-    draw = TABLES.get(answer["procedure"])
-    return draw(answer) if draw else []
-
-
-def cells(drawn: Table) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of a table of the terminal, for pages."""
-    columns = [list(map(str, column.cells)) for column in drawn.columns]
-    return [str(column.header) for column in drawn.columns], [list(row) for row in zip(*columns, strict=True)]
-
-
-def sentences(answer: Mapping[str, Any]) -> list[str]:
-    """One sentence per claim: verdict, claim, numbers."""
-    if answer["scale"] == "smoke":
-        return ["Scale smoke shows that it runs; it says nothing of the paper's claims."]
-    found = PROCEDURES[answer["procedure"]].findings(answer)
-    return [f"{one.verdict}: {one.claim}: {one.numbers}." for one in found]
 
 
 def _contrast(answer: Mapping[str, Any]) -> list[Table]:
     """One line per multiplier, measured and reported side by side: that fits a terminal."""
     rows = [row for row in answer["result"]["rows"] if "estimates" in row]
-    drawn = Table(title=title_of(answer), box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    drawn.add_column("contrast", justify="right", no_wrap=True)
+    drawn = columns(title_of(answer), [], ["contrast"])
     texts: list[Sequence[str]] = []
     shown = set()
     for row in rows:
@@ -54,7 +30,6 @@ def _contrast(answer: Mapping[str, Any]) -> list[Table]:
             drawn.add_row(f"{s:g}", *cells)
     seeds = sorted({seed for row in rows for seed in row["seeds"]})
     drawn.caption = f"mean ± standard error over {len(seeds)} seed{'s' if len(seeds) != 1 else ''}"
-    drawn.caption_justify = "left"
     return [drawn]
 
 
@@ -75,7 +50,6 @@ def _curves(answer: Mapping[str, Any]) -> list[Table]:
     drawn.caption = (
         "factors, mean over epochs: zero-bias against biased with the same seed, and two seeds of one neuron"
     )
-    drawn.caption_justify = "left"
     return [drawn]
 
 
@@ -180,13 +154,4 @@ TABLES: dict[str, Any] = {
     "training_curves": _curves,
     "zero_image": _zero_image,
     "ntk": _ntk,
-    **farkas_tables.TABLES,
-    **implicit_bias.TABLES,
-    **geometric.TABLES,
 }
-"""By procedure."""
-
-
-def verdicts(answers: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Any]]:
-    """Every finding of several results, each with the result it is from."""
-    return [(answer, one) for answer in answers for one in PROCEDURES[answer["procedure"]].findings(answer)]

@@ -19,7 +19,7 @@ from neuronal.attacks.result import Attacked
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs
 

@@ -12,8 +12,8 @@ import torch
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset
 from neuronal.data.redrawn import redrawn
-from neuronal.experiments.procedures import protocol_table
 from neuronal.experiments.procedures.finding import Finding, Verdict
+from neuronal.experiments.procedures.geometric import protocol_table
 from neuronal.experiments.protocols import method, row_of
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments.recipe import Recipe
-from neuronal.recipes.farkas_layers import smoke
+from neuronal.recipes.farkas.layers import smoke
 
 CIFAR = Recipe(
     name="CIFAR-10",

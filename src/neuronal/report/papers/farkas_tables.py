@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from neuronal.experiments.procedures.cutoff import ROUNDING
-
-
-def _table(answer: Mapping[str, Any], texts: Sequence[str], numbers: Sequence[str], caption: str = "") -> Table:
-    title = f"{answer['title']} ({answer['where']}; scale {answer['scale']})"
-    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
-    drawn.caption = caption or None
-    for head in texts:
-        drawn.add_column(head, no_wrap=True)
-    for head in numbers:
-        drawn.add_column(head, justify="right")
-    return drawn
+from neuronal.experiments.procedures.farkas.cutoff import ROUNDING
+from neuronal.report.drawn import columns, title_of
 
 
 def _error(row: Mapping[str, Any]) -> str:
@@ -38,7 +27,7 @@ def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
     heads = ["error (%)", "failed", "parameters"]
     heads += ["reported (%)"] if reported else []
     heads += ["their parameters"] if any("parameters" in given for given in reported.values()) else []
-    drawn = _table(answer, ["network", "neuron"], heads, "mean ± standard error over the runs that learnt")
+    drawn = columns(title_of(answer), ["network", "neuron"], heads, "mean ± standard error over the runs that learnt")
     for row in answer["result"]["rows"]:
         given = reported.get(row["name"], {})
         beside = [f"{given['error']:.2f}" if "error" in given else ""]
@@ -49,8 +38,8 @@ def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _activity(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _table(
-        answer,
+    drawn = columns(
+        title_of(answer),
         ["network"],
         ["error (%)", "failed", "dead units (%)", "dead layers (%)", "silent images, most (%)", "certified", "refuted"],
         "means over seeds at the end of training; silent images: the most at any time; layers certified and refuted",
@@ -66,7 +55,9 @@ def _activity(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _born_dead(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _table(answer, ["network", "units"], ["gradient 0 at the start", "told apart", "loss at the end"])
+    drawn = columns(
+        title_of(answer), ["network", "units"], ["gradient 0 at the start", "told apart", "loss at the end"]
+    )
     result = answer["result"]
     for name, what in result["networks"].items():
         own = [row for row in result["rows"] if row["network"] == name]
@@ -77,7 +68,9 @@ def _born_dead(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _cutoff(answer: Mapping[str, Any]) -> list[Table]:
-    drawn = _table(answer, ["condition"], ["units", "cutoff c", "smallest largest pre-activation", "above c"])
+    drawn = columns(
+        title_of(answer), ["condition"], ["units", "cutoff c", "smallest largest pre-activation", "above c"]
+    )
     for row in answer["result"]["rows"]:
         least = min(row["smallest"])
         least = 0.0 if abs(least) < ROUNDING else least

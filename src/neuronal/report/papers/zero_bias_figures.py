@@ -1,4 +1,4 @@
-"""Figures of reproductions, drawn from their results."""
+"""Figures of the zero-bias paper's measurements."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neuronal.report import farkas_figures, geometric_figures, implicit_bias_figures
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
-
-
-def drawings(answer: Mapping[str, Any]) -> list[Drawing]:
-    """The figures of one result, in the order they are read."""
-    draw = FIGURES.get(answer["procedure"])
-    return draw(answer) if draw else []
 
 
 def _contrast(answer: Mapping[str, Any]) -> list[Drawing]:
@@ -183,8 +176,4 @@ FIGURES: dict[str, Any] = {
     "ntk": _ntk,
     "training_curves": _curves,
     "zero_image": _zero_image,
-    **farkas_figures.FIGURES,
-    **implicit_bias_figures.FIGURES,
-    **geometric_figures.FIGURES,
 }
-"""By procedure."""

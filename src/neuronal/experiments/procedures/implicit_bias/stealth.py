@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.robustness import networks, on_the_device
-from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device
+from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs
 from neuronal.models.registry import create_model

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from neuronal.experiments.procedures.protocol_table import UNITS, reported_for
+from neuronal.experiments.procedures.geometric.protocol_table import UNITS, reported_for
 from neuronal.report.drawn import columns, title_of
 
 
@@ -32,7 +32,6 @@ def protocol_table(answer: Mapping[str, Any]) -> list[Table]:
     seeds = max(len(row["seeds"]) for row in rows)
     what = "accuracy (%)" if images else "RMSE"
     drawn.caption = f"test {what}, mean ± standard error over {seeds} seeds; clean: the rate is tuned on held-out data"
-    drawn.caption_justify = "left"
     return [drawn]
 
 
@@ -89,7 +88,6 @@ def hinge_motion(answer: Mapping[str, Any]) -> list[Table]:
         )
         drawn.add_row(row["method"], f"{row['rate']:g}", test, *steps, str(len(row["failed"])))
     drawn.caption = "largest of any unit in any step of a training: median over seeds, and the largest of all"
-    drawn.caption_justify = "left"
     return [*protocol_table(answer), drawn]
 
 

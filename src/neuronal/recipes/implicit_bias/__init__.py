@@ -10,7 +10,7 @@ from typing import Any
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
-from neuronal.recipes.implicit_bias_networks import (
+from neuronal.recipes.implicit_bias.networks import (
     CHOSEN,
     CIFAR,
     DIGITS,

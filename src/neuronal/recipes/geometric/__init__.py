@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
-from neuronal.recipes import geometric_images
-from neuronal.recipes.geometric_methods import FOUR, RATES, TEN, by
+from neuronal.recipes.geometric import images
+from neuronal.recipes.geometric.methods import FOUR, RATES, TEN, by
 
 ABOUT = (
     "Neural Characteristic Activation Analysis and Geometric Parameterization for ReLU Networks "
@@ -251,8 +251,8 @@ REPRODUCTIONS = (
     FIGURE2,
     FIGURE3,
     TABLE3,
-    geometric_images.TABLE2,
-    geometric_images.TABLE1,
+    images.TABLE2,
+    images.TABLE1,
     INITIALISATION,
     LEARNING_RATE,
 )

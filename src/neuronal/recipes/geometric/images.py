@@ -5,7 +5,7 @@ from typing import Any
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
-from neuronal.recipes.geometric_methods import RATES, by
+from neuronal.recipes.geometric.methods import RATES, by
 
 # Table 2 and Figure 4
 

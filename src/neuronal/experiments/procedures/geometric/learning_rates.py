@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from neuronal.experiments.procedures.finding import Finding, Verdict
-from neuronal.experiments.procedures.protocol_table import UNITS, ahead
+from neuronal.experiments.procedures.geometric.protocol_table import UNITS, ahead
 from neuronal.experiments.protocols import method, row_of
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.tune import choose

@@ -6,28 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from neuronal.experiments.procedures.accuracy_curve import curves
-from neuronal.experiments.procedures.boundary_2d import medians
-from neuronal.experiments.procedures.robustness import networks
-from neuronal.experiments.procedures.stealth import counts
-from neuronal.experiments.procedures.transfer import by_coupling
-from neuronal.experiments.procedures.variants import learnt
+from neuronal.experiments.procedures.implicit_bias.accuracy_curve import curves
+from neuronal.experiments.procedures.implicit_bias.boundary_2d import medians
+from neuronal.experiments.procedures.implicit_bias.robustness import networks
+from neuronal.experiments.procedures.implicit_bias.stealth import counts
+from neuronal.experiments.procedures.implicit_bias.transfer import by_coupling
+from neuronal.experiments.procedures.implicit_bias.variants import learnt
+from neuronal.report.drawn import columns, title_of
 
 OVER_SEEDS = "median over seeds, with the lowest and the highest"
-
-
-def _table(answer: Mapping[str, Any], texts: Sequence[str], numbers: Sequence[str], caption: str = "") -> Table:
-    title = f"{answer['title']} ({answer['where']}; scale {answer['scale']})"
-    drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
-    for head in texts:
-        drawn.add_column(head, no_wrap=True)
-    for head in numbers:
-        drawn.add_column(head, justify="right")
-    drawn.caption = caption or None
-    return drawn
 
 
 def _range(values: Sequence[float], text: Callable[[float], str]) -> str:
@@ -46,7 +35,7 @@ def _boundary(answer: Mapping[str, Any]) -> list[Table]:
         f"{OVER_SEEDS}; curvature: of the strongest tenth of the boundary; hollow: pairs of a class whose middle is of "
         "the other class, for the rounder of the two"
     )
-    drawn = _table(answer, ["neuron"], numbers, caption)
+    drawn = columns(title_of(answer), ["neuron"], numbers, caption)
     for kind in medians(answer["result"]["rows"]):
         of_units = ["", ""] if kind["coupling"] is None else [f"{kind['coupling']:g}", f"{kind['slope']:g}"]
         bends = _range(kind["curvature"], lambda value: f"{value:.2g}")
@@ -56,7 +45,9 @@ def _boundary(answer: Mapping[str, Any]) -> list[Table]:
 
 def _energy(answer: Mapping[str, Any]) -> list[Table]:
     numbers = ["slope", "coupling x slope", "solutions found", "settled (%)", "slope of the energy", "from descent"]
-    drawn = _table(answer, [], numbers, "solutions: most of any row, by descents of the energy from many places")
+    drawn = columns(
+        title_of(answer), [], numbers, "solutions: most of any row, by descents of the energy from many places"
+    )
     for row in answer["result"]["rows"]:
         solved = row["solved"]
         own = [f"{solved['steepest']:.0e}", f"{solved['from_descent']:.0e}"] if solved else ["", "refused"]
@@ -68,13 +59,14 @@ def _energy(answer: Mapping[str, Any]) -> list[Table]:
 def _robustness(answer: Mapping[str, Any]) -> list[Table]:
     result = answer["result"]
     caption = f"accuracy in %, {OVER_SEEDS}; transfer: {result['attacks']['transfer']}"
-    drawn = _table(answer, ["network", "neuron", "attack"], [f"epsilon {e:g}" for e in result["epsilons"]], caption)
+    drawn = columns(
+        title_of(answer), ["network", "neuron", "attack"], [f"epsilon {e:g}" for e in result["epsilons"]], caption
+    )
     for group in networks(result["rows"]):
         for attack in result["attacks"]:
-            columns = zip(*(row["accuracy"][attack] for row in group), strict=True)
-            drawn.add_row(group[0]["name"], group[0]["neuron"], attack, *map(_percents, columns))
-    checks = _table(answer, ["network", "neuron", "check"], ["seed", "passed", "numbers"])
-    checks.title = "Whether gradients are masked"
+            by_epsilon = zip(*(row["accuracy"][attack] for row in group), strict=True)
+            drawn.add_row(group[0]["name"], group[0]["neuron"], attack, *map(_percents, by_epsilon))
+    checks = columns("Whether gradients are masked", ["network", "neuron", "check"], ["seed", "passed", "numbers"])
     for group in networks(result["rows"]):
         for row in group:
             for check in row["checks"]:
@@ -87,7 +79,7 @@ def _pixels(answer: Mapping[str, Any]) -> list[Table]:
     queries = answer["result"]["queries"]
     places = sorted({0, len(queries) // 4, len(queries) // 2, len(queries) - 1})
     numbers = [f"{queries[place]} queries" for place in places]
-    drawn = _table(answer, ["network", "neuron"], numbers, f"accuracy in %, {OVER_SEEDS}")
+    drawn = columns(title_of(answer), ["network", "neuron"], numbers, f"accuracy in %, {OVER_SEEDS}")
     for group in networks(answer["result"]["rows"]):
         cells = [_percents([row["accuracy"][place] for row in group]) for place in places]
         drawn.add_row(group[0]["name"], group[0]["neuron"], *cells)
@@ -98,7 +90,7 @@ def _transfer(answer: Mapping[str, Any]) -> list[Table]:
     epsilons = answer["result"]["epsilons"]
     numbers = ["coupling", "accuracy", "norm of the Jacobian", *(f"at epsilon {e:g}" for e in epsilons)]
     caption = f"changes against coupling 0 (points of accuracy; the norm times so much), {OVER_SEEDS}"
-    drawn = _table(answer, ["network"], numbers, caption)
+    drawn = columns(title_of(answer), ["network"], numbers, caption)
     for kind in by_coupling(answer["result"]["rows"]):
         left = [_points(column) for column in zip(*kind["robust"], strict=True)]
         norm = _range(kind["jacobian"], lambda value: f"{value:.2f}")
@@ -112,7 +104,9 @@ def _points(values: Sequence[float]) -> str:
 
 def _sensitivity(answer: Mapping[str, Any]) -> list[Table]:
     numbers = ["accuracy (%)", "Jacobian", "the same at coupling 0", "curvature", "the same at coupling 0"]
-    drawn = _table(answer, ["network", "neuron"], numbers, f"Frobenius norms and input curvature; {OVER_SEEDS}")
+    drawn = columns(
+        title_of(answer), ["network", "neuron"], numbers, f"Frobenius norms and input curvature; {OVER_SEEDS}"
+    )
     for group in networks(answer["result"]["rows"]):
         cells = [_percents([row["accuracy"] for row in group])]
         for key in ("frobenius", "curvature"):
@@ -125,8 +119,11 @@ def _sensitivity(answer: Mapping[str, Any]) -> list[Table]:
 
 def _stealth(answer: Mapping[str, Any]) -> list[Table]:
     numbers = ["triggers", "work", "no class changed", "no logit changed", "largest change of a logit (%)"]
-    drawn = _table(
-        answer, ["network", "neuron"], numbers, "changes of logits relative to their spread; all seeds together"
+    drawn = columns(
+        title_of(answer),
+        ["network", "neuron"],
+        numbers,
+        "changes of logits relative to their spread; all seeds together",
     )
     for group in networks(answer["result"]["rows"]):
         changes = [value for row in group for value in row["logits"]]
@@ -138,7 +135,7 @@ def _stealth(answer: Mapping[str, Any]) -> list[Table]:
 
 def _variants(answer: Mapping[str, Any]) -> list[Table]:
     numbers = ["accuracy (%)", f"at epsilon {answer['result']['epsilon']:g} (%)", "ms per step", "couplings and slopes"]
-    drawn = _table(answer, ["network", "neuron"], numbers, OVER_SEEDS)
+    drawn = columns(title_of(answer), ["network", "neuron"], numbers, OVER_SEEDS)
     for group in networks(answer["result"]["rows"]):
         cells = [_percents([row[key] for row in group]) for key in ("accuracy", "robust")]
         pace = _range([row["step_seconds"] for row in group], lambda value: f"{1000 * value:.1f}")
@@ -148,7 +145,9 @@ def _variants(answer: Mapping[str, Any]) -> list[Table]:
 
 def _accuracy_curve(answer: Mapping[str, Any]) -> list[Table]:
     axis, rows = answer["result"]["axis"], answer["result"]["rows"]
-    drawn = _table(answer, ["data", "neuron"], [axis, "test accuracy (%)", "best held-out accuracy (%)"], OVER_SEEDS)
+    drawn = columns(
+        title_of(answer), ["data", "neuron"], [axis, "test accuracy (%)", "best held-out accuracy (%)"], OVER_SEEDS
+    )
     for data in dict.fromkeys(row["data"] for row in rows):
         own = [row for row in rows if row["data"] == data]
         last, best = curves(own, lambda row: row["accuracy"]), curves(own, lambda row: max(row["epochs"]))

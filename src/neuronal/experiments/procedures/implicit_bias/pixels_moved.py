@@ -11,8 +11,8 @@ import torch
 from neuronal.attacks.pixle import pixle
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.robustness import networks, on_the_device
-from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device
+from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:

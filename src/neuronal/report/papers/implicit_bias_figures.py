@@ -7,9 +7,9 @@ from statistics import median
 from typing import Any
 
 from neuronal.data.generated import arrows
-from neuronal.experiments.procedures.accuracy_curve import curves
-from neuronal.experiments.procedures.robustness import networks
-from neuronal.experiments.procedures.transfer import by_coupling
+from neuronal.experiments.procedures.implicit_bias.accuracy_curve import curves
+from neuronal.experiments.procedures.implicit_bias.robustness import networks
+from neuronal.experiments.procedures.implicit_bias.transfer import by_coupling
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
 
 BAND = "Lines are medians over seeds, bands reach from the lowest to the highest seed."

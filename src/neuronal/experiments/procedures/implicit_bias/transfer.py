@@ -10,8 +10,8 @@ from neuronal.attacks.ball import Ball
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.robustness import on_the_device, white_box
-from neuronal.experiments.procedures.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.robustness import on_the_device, white_box
+from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
 from neuronal.experiments.reproduction import Setting
 from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score

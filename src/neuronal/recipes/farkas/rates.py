@@ -5,8 +5,8 @@ from typing import Any
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
-from neuronal.recipes.farkas_layers import about, alike, better, named
-from neuronal.recipes.farkas_networks import CIFAR, SHORT, SIZES, TINY, at, farkasnet, resnet, small_enough
+from neuronal.recipes.farkas.layers import about, alike, better, named
+from neuronal.recipes.farkas.networks import CIFAR, SHORT, SIZES, TINY, at, farkasnet, resnet, small_enough
 
 AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
 """Options; the sum is what there is without any, so that its networks are those of Table 1."""

@@ -1,0 +1,19 @@
+"""What the geometric paper measures, and how it is judged."""
+
+from neuronal.experiments.procedures.geometric import (
+    boundaries,
+    hinge_motion,
+    learning_rates,
+    perturbation,
+    protocol_table,
+    widths,
+)
+
+PROCEDURES = {
+    "boundaries": boundaries,
+    "hinge_motion": hinge_motion,
+    "learning_rates": learning_rates,
+    "perturbation": perturbation,
+    "protocol_table": protocol_table,
+    "widths": widths,
+}

@@ -1,0 +1,50 @@
+"""What the papers' procedures measured, as tables, figures and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+
+from neuronal.experiments.procedures import PROCEDURES
+from neuronal.report.figures import Drawing
+from neuronal.report.papers import (
+    farkas_figures,
+    farkas_tables,
+    geometric_figures,
+    geometric_tables,
+    implicit_bias_figures,
+    implicit_bias_tables,
+    zero_bias_figures,
+    zero_bias_tables,
+)
+
+TABLES: dict[str, Any] = (
+    zero_bias_tables.TABLES | geometric_tables.TABLES | implicit_bias_tables.TABLES | farkas_tables.TABLES
+)
+"""By procedure."""
+FIGURES: dict[str, Any] = (
+    zero_bias_figures.FIGURES | geometric_figures.FIGURES | implicit_bias_figures.FIGURES | farkas_figures.FIGURES
+)
+"""By procedure."""
+
+
+def tables(answer: Mapping[str, Any]) -> list[Table]:
+    """The tables of one result: reported beside measured."""
+    draw = TABLES.get(answer["procedure"])
+    return draw(answer) if draw else []
+
+
+def drawings(answer: Mapping[str, Any]) -> list[Drawing]:
+    """The figures of one result, in the order they are read."""
+    draw = FIGURES.get(answer["procedure"])
+    return draw(answer) if draw else []
+
+
+def sentences(answer: Mapping[str, Any]) -> list[str]:
+    """One sentence per claim: verdict, claim, numbers."""
+    if answer["scale"] == "smoke":
+        return ["Scale smoke shows that it runs; it says nothing of the paper's claims."]
+    found = PROCEDURES[answer["procedure"]].findings(answer)
+    return [f"{one.verdict}: {one.claim}: {one.numbers}." for one in found]
