@@ -280,19 +280,48 @@ def test_sigterm_while_starting_is_a_clean_stop(seconds):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_import_that_swallows_interrupts_is_stopped_all_the_same(number, code, tmp_path):
-    (tmp_path / "greedy.py").write_text(
-        "import time\nprint('importing', flush=True)\ntry:\n    time.sleep(60)\nexcept BaseException:\n    pass\n"
-    )
-    program = "from neuronal.cli.interrupts import interruptions\nwith interruptions():\n    import greedy\n"
-    running = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+GREEDY = """import time
+print("importing", flush=True)
+try:
+    time.sleep({seconds})
+except BaseException:
+    print("swallowed", flush=True)
+"""
+IMPORTING = """from neuronal.cli.interrupts import Terminated, interruptions
+try:
+    with interruptions():
+        import greedy
+        import time; time.sleep(60)
+except KeyboardInterrupt as stop:
+    print(type(stop).__name__)
+"""
+
+
+def importing(folder, seconds):
+    """A process in the middle of an import that would swallow an exception."""
+    (folder / "greedy.py").write_text(GREEDY.format(seconds=seconds))
+    words = [sys.executable, "-c", IMPORTING]
+    running = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert running.stdout is not None
     assert running.stdout.readline() == "importing\n"
-    os.kill(running.pid, number)
-    _, err = running.communicate(timeout=60)
+    return running
+
+
+@pytest.mark.parametrize(("number", "what"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "Terminated")])
+def test_an_interrupt_waits_for_the_end_of_an_import(number, what, tmp_path):
+    running = importing(tmp_path, 0.3)
+    running.send_signal(number)
+    assert running.communicate(timeout=60) == (f"{what}\n", "")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_interrupt_does_not_wait(number, code, tmp_path):
+    running = importing(tmp_path, 60)
+    running.send_signal(number)
+    time.sleep(0.3)
+    assert running.poll() is None
+    running.send_signal(number)
+    _, err = running.communicate(timeout=30)
     assert (running.returncode, err) == (code, "neuronal: stopped.\n")
 
 

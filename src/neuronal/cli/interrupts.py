@@ -7,7 +7,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+
+PATIENCE = 0.05
+"""Seconds after which an interrupt that came in the middle of an import is tried again."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -18,22 +20,25 @@ class Terminated(KeyboardInterrupt):
 def interruptions() -> Iterator[list[int]]:
     """Inside: SIGINT raises KeyboardInterrupt and SIGTERM Terminated; gives the list of the signals that came.
 
-    In the middle of an import the process ends at once instead. Libraries take an exception there for a missing module:
-    they go on without it, recurse or abort. What is worth keeping is on the disk by then, or has not begun.
+    In the middle of an import the exception waits for its end: libraries take one there for a missing module, and go on
+    without it, recurse or abort. A second signal does not wait: it ends the process.
     """
     asked: list[int] = []
 
-    def stop(number: int, frame: FrameType | None) -> NoReturn:
-        if _is_importing(frame):
+    def stop(number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGALRM:
+            asked.append(number)
+        if not _is_importing(frame):
+            raise KeyboardInterrupt if asked[-1] == signal.SIGINT else Terminated
+        if len(asked) > 1:
             os.write(2, b"neuronal: stopped.\n")
-            os._exit(128 + number)
-        asked.append(number)
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+            os._exit(128 + asked[-1])
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     # A shell that starts a command in the background has it ignore Ctrl-C, and so it stays.
     before = {
         number: handler
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
         if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
     }
     for number in before:
@@ -41,13 +46,16 @@ def interruptions() -> Iterator[list[int]]:
     try:
         yield asked
     finally:
+        if asked:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being run for the first time (one that is loaded already is only looked up)."""
     while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        if frame.f_code.co_name == "_load_unlocked" and frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True
         frame = frame.f_back
     return False
