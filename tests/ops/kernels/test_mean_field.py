@@ -21,6 +21,7 @@ CASES = [
     (-0.3, 1.0, 1.0),
 ]
 LENGTHS = [2, 20, 64, 300]
+SLOPE = 10.0
 
 
 def solved(a, coupling, slope, tolerance=1e-4):
@@ -74,6 +75,17 @@ def test_rows_that_share_a_program_each_get_a_grid_that_will_do():
 
 # Of infinities, which a GPU does not mention.
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("spacing", [0.2, 0.35, 0.49])
+def test_the_gradient_errs_by_the_fourth_power_of_the_distance_of_nodes(spacing):
+    """The widest rows that are put on a grid, with a strong coupling; wider ones are solved without."""
+    z = torch.randn(1, 65, device=DEVICE)
+    z *= spacing * 238 / SLOPE / (z.max() - z.min())
+    g, lam, p = torch.randn_like(z), torch.tensor([-2.0], device=DEVICE), torch.tensor([SLOPE], device=DEVICE)
+    v, _ = kernels.vjp(g, z, lam, p, False, False)
+    true, *_ = dense_gradients(z.cpu(), g.cpu(), -2.0, SLOPE)
+    assert (v.cpu().double() - true).norm() <= (1e-4 + 0.03 * spacing**4) * true.norm()
+
+
 @pytest.mark.parametrize("units", [20, 80])
 def test_rows_of_all_kinds(units):
     """No coupling, constant, with NaN, with infinity, two values, shifted, wide, coupling NaN, the end of the range."""
