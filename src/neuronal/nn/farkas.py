@@ -84,6 +84,16 @@ class Balance(nn.Module):
         self.register_buffer("_kind", torch.empty(0, **kind), persistent=False)
         self.reset_parameters()
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all multipliers are ``base`` and the last bias is the strict one: what the kernels know."""
+        return self.log_multipliers is None and self.rule == "softplus"
+
+    @property
+    def base(self) -> float:
+        """What the multipliers are, or start at."""
+        return 1.0 if self.aggregate == "sum" else 1 / self.num_free
+
     @torch.no_grad()
     def reset_parameters(self) -> None:
         size = 1 / sqrt(self.fan_in)
@@ -142,6 +152,8 @@ class Balance(nn.Module):
 
 class _Farkas(StandIn):
     """What the four layers share; see :class:`FarkasLinear`."""
+
+    _made: tuple[Tensor, Tensor | None] | None = None
 
     def _setup(
         self,
@@ -205,12 +217,10 @@ class _Farkas(StandIn):
 
     def _weight_and_bias(self) -> tuple[Tensor, Tensor | None]:
         balance = self.balance
-        is_plain = balance.log_multipliers is None and balance.rule == "softplus"
-        if not (self.rows.is_cuda and self.rows.dtype == torch.float32 and is_plain and is_fusable()):
+        if not (self.rows.is_cuda and self.rows.dtype == torch.float32 and balance.is_fixed and is_fusable()):
             return self.weight, self.bias
-        base = 1.0 if balance.aggregate == "sum" else 1 / balance.num_free
         return weight_and_bias(
-            self.rows, balance.offsets, balance.last, base=base, margin=balance.margin, cutoff=balance.cutoff
+            self.rows, balance.offsets, balance.last, base=balance.base, margin=balance.margin, cutoff=balance.cutoff
         )
 
     @property
@@ -223,7 +233,7 @@ class _Farkas(StandIn):
 
     def forward(self, x: Tensor) -> Tensor:
         if self._groups == 1:
-            return self._map(x, *self._weight_and_bias())
+            return self._map(x, *(self._made or self._weight_and_bias()))
         # A weight in space of weights would need every group's inputs, so the outputs are added up instead.
         free = self._map(x, self._padded(), None)
         batched = free.dim() == len(self._weight_shape)

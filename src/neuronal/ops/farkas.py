@@ -58,15 +58,22 @@ class _WeightAndBias(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor, g_bias: Tensor | None = None) -> tuple[Tensor | None, ...]:
         rows, last = ctx.saved_tensors
         if torch.is_grad_enabled():
-            g = g.to(rows.dtype)
-            d_rows, d_offsets, d_last = g[:-1] - ctx.base * g[-1:], None, None
-            if last is not None and g_bias is not None:
-                g_bias = g_bias.to(rows.dtype)
-                d_offsets, d_last = g_bias[:-1] - ctx.base * g_bias[-1], g_bias[-1] * last.sigmoid()
-            return d_rows, d_offsets, d_last, None, None, None, None
+            return (*gradients(rows, last, g, g_bias, ctx.base), None, None, None, None)
         from neuronal.ops.kernels import farkas
 
         return (*farkas.gradients(rows, last, g, g_bias, ctx.base), None, None, None, None)
+
+
+def gradients(
+    rows: Tensor, last: Tensor | None, g: Tensor, g_bias: Tensor | None, base: float
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Those for rows, offsets and ``last`` from those of weight and bias, in steps that can be differentiated."""
+    g = g.to(rows.dtype)
+    d_rows = g[:-1] - base * g[-1:]
+    if last is None or g_bias is None:
+        return d_rows, None, None
+    g_bias = g_bias.to(rows.dtype)
+    return d_rows, g_bias[:-1] - base * g_bias[-1], g_bias[-1] * last.sigmoid()
 
 
 def closing_bias(free: Tensor, multipliers: Tensor, slack: Tensor | float, cutoff: float) -> Tensor:

@@ -19,6 +19,34 @@ ROWS, COLUMNS = 256, 16
 
 
 @triton.jit
+def forward_columns(rows, weight, column, m, n, base, R: tl.constexpr, C: tl.constexpr):
+    """Copies some columns of m rows and closes them."""
+    total = tl.zeros((C,), tl.float32)
+    for start in range(0, m, R):
+        row = (start + tl.arange(0, R)).to(tl.int64)
+        inside = (row[:, None] < m) & (column[None, :] < n)
+        place = row[:, None] * n + column[None, :]
+        values = tl.load(rows + place, inside, other=0.0)
+        tl.store(weight + place, values, inside)
+        total += tl.sum(values, 0)
+    tl.store(weight + m * n + column, -base * total, column < n)
+
+
+@triton.jit
+def forward_bias(offsets, last, bias, m, base, margin, cutoff, R: tl.constexpr):
+    """Copies the offsets and closes them."""
+    sum_of_offsets = 0.0
+    for start in range(0, m, R):
+        row = start + tl.arange(0, R)
+        values = tl.load(offsets + row, row < m, other=0.0)
+        tl.store(bias + row, values, row < m)
+        sum_of_offsets += tl.sum(values, 0)
+    b = tl.load(last)
+    softplus = tl.maximum(b, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(b)))
+    tl.store(bias + m, softplus + margin + cutoff * (1.0 + base * m) - base * sum_of_offsets)
+
+
+@triton.jit
 def _forward(
     rows,
     offsets,
@@ -36,27 +64,28 @@ def _forward(
 ):
     # m counts the free rows; the closing one comes behind them.
     block = tl.program_id(0)
-    column = (block * C + tl.arange(0, C)).to(tl.int64)
-    total = tl.zeros((C,), tl.float32)
-    for start in range(0, m, R):
-        row = (start + tl.arange(0, R)).to(tl.int64)
-        inside = (row[:, None] < m) & (column[None, :] < n)
-        place = row[:, None] * n + column[None, :]
-        values = tl.load(rows + place, inside, other=0.0)
-        tl.store(weight + place, values, inside)
-        total += tl.sum(values, 0)
-    tl.store(weight + m * n + column, -base * total, column < n)
+    forward_columns(rows, weight, (block * C + tl.arange(0, C)).to(tl.int64), m, n, base, R, C)
     if BIAS:  # noqa: SIM102 - decided when the kernel is compiled, the inner one when it runs
         if block == 0:
-            sum_of_offsets = 0.0
-            for start in range(0, m, R):
-                row = start + tl.arange(0, R)
-                values = tl.load(offsets + row, row < m, other=0.0)
-                tl.store(bias + row, values, row < m)
-                sum_of_offsets += tl.sum(values, 0)
-            b = tl.load(last)
-            softplus = tl.maximum(b, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(b)))
-            tl.store(bias + m, softplus + margin + cutoff * (1.0 + base * m) - base * sum_of_offsets)
+            forward_bias(offsets, last, bias, m, base, margin, cutoff, R)
+
+
+@triton.jit
+def backward_tile(g, d_rows, row, column, m, n, base):
+    closing = tl.load(g + m * n + column, column < n, other=0.0).to(tl.float32)
+    inside = (row[:, None] < m) & (column[None, :] < n)
+    place = row[:, None] * n + column[None, :]
+    values = tl.load(g + place, inside, other=0.0).to(tl.float32)
+    tl.store(d_rows + place, values - base * closing[None, :], inside)
+
+
+@triton.jit
+def backward_bias(g_bias, last, d_offsets, d_last, row, band, m, base):
+    of_last = tl.load(g_bias + m).to(tl.float32)
+    own = tl.load(g_bias + row, row < m, other=0.0).to(tl.float32)
+    tl.store(d_offsets + row, own - base * of_last, row < m)
+    if band == 0:
+        tl.store(d_last, of_last * tl.sigmoid(tl.load(last)))
 
 
 @triton.jit
@@ -64,20 +93,11 @@ def _backward(
     g, g_bias, last, d_rows, d_offsets, d_last, m, n, base, BIAS: tl.constexpr, R: tl.constexpr, C: tl.constexpr
 ):
     block, band = tl.program_id(0), tl.program_id(1)
-    column = (block * C + tl.arange(0, C)).to(tl.int64)
     row = (band * R + tl.arange(0, R)).to(tl.int64)
-    closing = tl.load(g + m * n + column, column < n, other=0.0).to(tl.float32)
-    inside = (row[:, None] < m) & (column[None, :] < n)
-    place = row[:, None] * n + column[None, :]
-    values = tl.load(g + place, inside, other=0.0).to(tl.float32)
-    tl.store(d_rows + place, values - base * closing[None, :], inside)
+    backward_tile(g, d_rows, row, (block * C + tl.arange(0, C)).to(tl.int64), m, n, base)
     if BIAS:  # noqa: SIM102 - decided when the kernel is compiled, the inner one when it runs
         if block == 0:
-            of_last = tl.load(g_bias + m).to(tl.float32)
-            own = tl.load(g_bias + row, row < m, other=0.0).to(tl.float32)
-            tl.store(d_offsets + row, own - base * of_last, row < m)
-            if band == 0:
-                tl.store(d_last, of_last * tl.sigmoid(tl.load(last)))
+            backward_bias(g_bias, last, d_offsets, d_last, row, band, m, base)
 
 
 def weight_and_bias(
@@ -90,9 +110,9 @@ def weight_and_bias(
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor | None]:
     """``rows`` and minus ``base`` times their sum; ``offsets`` and what makes their weighted sum what is promised."""
-    rows = _dense(rows)
+    rows = dense(rows)
     m = len(rows)
-    weight = torch.empty((m + 1, *rows.shape[1:]), device=rows.device, dtype=dtype, memory_format=_format(rows))
+    weight = torch.empty((m + 1, *rows.shape[1:]), device=rows.device, dtype=dtype, memory_format=order_of(rows))
     n = rows[0].numel()
     has_bias = offsets is not None and last is not None
     bias = torch.empty(m + 1, device=rows.device, dtype=dtype) if has_bias else None
@@ -118,9 +138,9 @@ def gradients(
     rows: Tensor, last: Tensor | None, g: Tensor, g_bias: Tensor | None, base: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients for ``rows``, ``offsets`` and ``last`` from those of weight and bias."""
-    rows = _dense(rows)
+    rows = dense(rows)
     m, n = len(rows), rows[0].numel()
-    g = g.contiguous(memory_format=_format(rows))
+    g = g.contiguous(memory_format=order_of(rows))
     d_rows = torch.empty_like(rows)
     has_bias = g_bias is not None and last is not None
     d_offsets = rows.new_empty(m) if has_bias else None
@@ -142,11 +162,11 @@ def gradients(
     return d_rows, d_offsets, d_last
 
 
-def _format(rows: Tensor) -> Any:
+def order_of(rows: Tensor) -> Any:
     if rows.dim() == 4 and not rows.is_contiguous() and rows.is_contiguous(memory_format=torch.channels_last):
         return torch.channels_last
     return torch.contiguous_format
 
 
-def _dense(rows: Tensor) -> Tensor:
-    return rows if _format(rows) == torch.channels_last else rows.contiguous()
+def dense(rows: Tensor) -> Tensor:
+    return rows if order_of(rows) == torch.channels_last else rows.contiguous()

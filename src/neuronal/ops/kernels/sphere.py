@@ -31,6 +31,26 @@ def _after(a1, c1, a2, c2):
 
 
 @triton.jit
+def forward_row(delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr):
+    """Writes the weight and the products of a unit; returns its scale."""
+    r = tl.load(scale + row)
+    lane = tl.arange(0, BLOCK)
+    so_far = 1.0
+    for start in range(0, n, BLOCK):
+        k = start + lane
+        # P_{k-1} is the product of the sines before k; cos(theta) = -sin(delta), sin(theta) = cos(delta).
+        before = tl.load(delta + row * (n - 1) + k - 1, (k > 0) & (k < n), other=0.0)
+        own = tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0)
+        p = so_far * tl.associative_scan(tl.cos(before), 0, _times)
+        cosines = tl.where(k < n - 1, -tl.sin(own), 1.0)
+        place = (k // inner) * outer_stride + (k % inner) * inner_stride
+        tl.store(weight + row * n + place, r * cosines * p, k < n)
+        tl.store(products + row * n + k, p, k < n)
+        so_far = tl.sum(tl.where(lane == BLOCK - 1, p, 0.0), 0)
+    return r
+
+
+@triton.jit
 def _forward(
     delta,
     scale,
@@ -46,22 +66,35 @@ def _forward(
     BLOCK: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    r = tl.load(scale + row)
-    lane = tl.arange(0, BLOCK)
-    so_far = 1.0
-    for start in range(0, n, BLOCK):
-        k = start + lane
-        # P_{k-1} is the product of the sines before k; cos(theta) = -sin(delta), sin(theta) = cos(delta).
-        before = tl.load(delta + row * (n - 1) + k - 1, (k > 0) & (k < n), other=0.0)
-        own = tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0)
-        p = so_far * tl.associative_scan(tl.cos(before), 0, _times)
-        cosines = tl.where(k < n - 1, -tl.sin(own), 1.0)
-        place = (k // inner) * outer_stride + (k % inner) * inner_stride
-        tl.store(weight + row * n + place, r * cosines * p, k < n)
-        tl.store(products + row * n + k, p, k < n)
-        so_far = tl.sum(tl.where(lane == BLOCK - 1, p, 0.0), 0)
+    r = forward_row(delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK)
     if BIAS:
         tl.store(bias + row, r * tl.load(offset + row))
+
+
+@triton.jit
+def backward_row(delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr):
+    """Writes the gradient for the angles of a unit of scale r; returns that for the scale, bias apart."""
+    lane = tl.arange(0, BLOCK)
+    steps = (n + BLOCK - 1) // BLOCK
+    of_scale = 0.0
+    coming = 0.0
+    for step in range(steps):
+        # From the end: R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, and R_n = g_n.
+        k = (steps - 1 - step) * BLOCK + lane
+        own = tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0)
+        p = tl.load(products + row * n + k, k < n, other=0.0)
+        place = (k // inner) * outer_stride + (k % inner) * inner_stride
+        own_g = tl.load(g + row * n + place, k < n, other=0.0).to(tl.float32)
+        cosines = tl.where(k < n - 1, -tl.sin(own), 1.0)
+        sines = tl.where(k < n - 1, tl.cos(own), 0.0)
+        of_scale += tl.sum(cosines * p * own_g, 0)
+        tails, factors = tl.associative_scan((cosines * own_g, sines), 0, _after, reverse=True)
+        tails += factors * coming
+        # The neighbour's is looked up: to compute it from its own angle would be a second sine and cosine.
+        after = tl.where(lane == BLOCK - 1, coming, tl.gather(tails, tl.minimum(lane + 1, BLOCK - 1), 0))
+        tl.store(d_delta + row * (n - 1) + k, r * p * (cosines * after - sines * own_g), k < n - 1)
+        coming = tl.sum(tl.where(lane == 0, tails, 0.0), 0)
+    return of_scale
 
 
 @triton.jit
@@ -84,26 +117,7 @@ def _backward(
 ):
     row = tl.program_id(0).to(tl.int64)
     r = tl.load(scale + row)
-    lane = tl.arange(0, BLOCK)
-    steps: tl.constexpr = (n + BLOCK - 1) // BLOCK
-    of_scale = 0.0
-    coming = 0.0
-    for step in range(steps):
-        # From the end: R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, and R_n = g_n.
-        k = (steps - 1 - step) * BLOCK + lane
-        own = tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0)
-        p = tl.load(products + row * n + k, k < n, other=0.0)
-        place = (k // inner) * outer_stride + (k % inner) * inner_stride
-        own_g = tl.load(g + row * n + place, k < n, other=0.0).to(tl.float32)
-        cosines = tl.where(k < n - 1, -tl.sin(own), 1.0)
-        sines = tl.where(k < n - 1, tl.cos(own), 0.0)
-        of_scale += tl.sum(cosines * p * own_g, 0)
-        tails, factors = tl.associative_scan((cosines * own_g, sines), 0, _after, reverse=True)
-        tails += factors * coming
-        # The neighbour's is looked up: to compute it from its own angle would be a second sine and cosine.
-        after = tl.where(lane == BLOCK - 1, coming, tl.gather(tails, tl.minimum(lane + 1, BLOCK - 1), 0))
-        tl.store(d_delta + row * (n - 1) + k, r * p * (cosines * after - sines * own_g), k < n - 1)
-        coming = tl.sum(tl.where(lane == 0, tails, 0.0), 0)
+    of_scale = backward_row(delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK)
     if BIAS:
         of_bias = tl.load(g_bias + row).to(tl.float32)
         of_scale += of_bias * tl.load(offset + row)
@@ -139,7 +153,7 @@ def weight_and_bias(
             *_order(weight),
             n=n,
             BIAS=offset is not None,
-            **_block(n),
+            **block(n),
         )
     return weight, bias, products
 
@@ -167,7 +181,7 @@ def gradients(
             *_order(g),
             n=n,
             BIAS=g_bias is not None,
-            **_block(n),
+            **block(n),
         )
     return d_delta, d_scale, d_offset
 
@@ -184,7 +198,7 @@ def _order(weight: Tensor) -> tuple[int, int, int]:
     return places, places, 1
 
 
-def _block(n: int) -> dict[str, Any]:
+def block(n: int) -> dict[str, Any]:
     """Entries of a row that are worked on at once, four to a thread: the fastest on an H200 for ResNet-18's layers."""
     size = 2
     while size < min(n, LONGEST):

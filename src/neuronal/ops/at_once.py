@@ -1,0 +1,149 @@
+"""Weights and biases of several layers from one kernel, and their gradients from another: on a GPU, in float32.
+
+Under autocast they come in autocast's precision at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from neuronal.ops import farkas, operators, sphere
+from neuronal.ops.operators import call, present, spread
+
+Made = list[tuple[Tensor, Tensor | None]]
+"""Weight and bias of every layer."""
+
+
+def geometric(
+    deltas: Sequence[Tensor],
+    scales: Sequence[Tensor],
+    offsets: Sequence[Tensor | None],
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    channels_last: bool = False,
+) -> Made:
+    """As :func:`neuronal.ops.sphere.weight_and_bias`, of linear layers and of convolutions of images."""
+    places = tuple(shape[2:].numel() for shape in map(torch.Size, shapes))
+    biased = tuple(offset is not None for offset in offsets)
+    given = (*deltas, *scales, *(offset for offset in offsets if offset is not None))
+    found = _Geometric.apply(places, biased, channels_last, _dtype(deltas[0]), *given)
+    weights = [_view(w, s, channels_last) for w, s in zip(found, shapes, strict=False)]
+    return list(zip(weights, spread(found[len(shapes) :], biased), strict=True))
+
+
+def closed(
+    rows: Sequence[Tensor],
+    offsets: Sequence[Tensor | None],
+    lasts: Sequence[Tensor | None],
+    *,
+    bases: Sequence[float],
+    margins: Sequence[float],
+    cutoffs: Sequence[float],
+) -> Made:
+    """As :func:`neuronal.ops.farkas.weight_and_bias`; a layer has both offsets and a last one, or neither."""
+    biased = tuple(offset is not None for offset in offsets)
+    given = (*rows, *(o for o in offsets if o is not None), *(last for last in lasts if last is not None))
+    fixed = (tuple(bases), tuple(margins), tuple(cutoffs))
+    found = _Farkas.apply(biased, *fixed, _dtype(rows[0]), *given)
+    return list(zip(found[: len(rows)], spread(found[len(rows) :], biased), strict=True))
+
+
+def _dtype(given: Tensor) -> torch.dtype:
+    kind = given.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else given.dtype
+
+
+def _view(weight: Tensor, shape: tuple[int, ...], channels_last: bool) -> Tensor:
+    """A weight as the layer's, from its rows as they lie in memory."""
+    if len(shape) == 4 and channels_last:
+        units, channels, *size = shape
+        return weight.view(units, *size, channels).permute(0, 3, 1, 2)
+    return weight.view(shape)
+
+
+class _Geometric(torch.autograd.Function):
+    """Rows as they lie in memory, then biases; a gradient that will be differentiated again is built from plain steps."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        places: tuple[int, ...],
+        biased: tuple[bool, ...],
+        channels_last: bool,
+        dtype: torch.dtype,
+        *given: Tensor,
+    ) -> tuple[Tensor, ...]:
+        count = len(places)
+        ctx.options = (list(biased), list(places), channels_last)
+        found = call(operators.geometric_weights, *_kinds(given, count), *ctx.options, dtype)
+        ctx.save_for_backward(*given, *found[count : 2 * count])
+        return (*found[:count], *found[2 * count :])
+
+    @staticmethod
+    def backward(ctx: Any, *g: Tensor) -> tuple[Tensor | None, ...]:
+        count = len(ctx.options[1])
+        given, products = list(ctx.saved_tensors[:-count]), list(ctx.saved_tensors[-count:])
+        found: Sequence[Tensor]
+        if torch.is_grad_enabled():
+            found = _plainly(given, g, *ctx.options)
+        else:
+            parts = (*_kinds(given, count), products, list(g[:count]), list(g[count:]))
+            found = call(operators.geometric_gradients, *parts, *ctx.options)
+        return (None, None, None, None, *found)
+
+
+def _kinds(given: Sequence[Tensor], count: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """Angles, scales and offsets."""
+    return list(given[:count]), list(given[count : 2 * count]), list(given[2 * count :])
+
+
+def _plainly(
+    given: Sequence[Tensor], g: Sequence[Tensor], biased: Sequence[bool], places: Sequence[int], channels_last: bool
+) -> tuple[Tensor, ...]:
+    """Gradients in steps that can be differentiated."""
+    deltas, scales, few = _kinds(given, len(places))
+    outputs = []
+    for delta, scale, inner in zip(deltas, scales, places, strict=True):
+        weight = scale.unsqueeze(1) * sphere.direction(delta)
+        outputs.append(weight.unflatten(1, (-1, inner)).mT.flatten(1) if channels_last else weight)
+    outputs += [s * o for s, o in zip(scales, spread(few, biased), strict=True) if o is not None]
+    of_outputs = [one.to(output.dtype) for one, output in zip(g, outputs, strict=True)]
+    return torch.autograd.grad(outputs, list(given), of_outputs, create_graph=True)
+
+
+class _Farkas(torch.autograd.Function):
+    """Weights, then biases."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        biased: tuple[bool, ...],
+        bases: tuple[float, ...],
+        margins: tuple[float, ...],
+        cutoffs: tuple[float, ...],
+        dtype: torch.dtype,
+        *given: Tensor,
+    ) -> tuple[Tensor, ...]:
+        count, few = len(bases), sum(biased)
+        rows, offsets, lasts = given[:count], given[count : count + few], given[count + few :]
+        ctx.save_for_backward(*rows, *lasts)
+        ctx.options = (list(biased), list(bases))
+        parts = (list(rows), list(offsets), list(lasts), *ctx.options, list(margins), list(cutoffs))
+        return tuple(call(operators.farkas_weights, *parts, dtype))
+
+    @staticmethod
+    def backward(ctx: Any, *g: Tensor) -> tuple[Tensor | None, ...]:
+        biased, bases = ctx.options
+        count = len(bases)
+        rows, lasts = list(ctx.saved_tensors[:count]), list(ctx.saved_tensors[count:])
+        of_rows, of_biases = list(g[:count]), list(g[count:])
+        if not torch.is_grad_enabled():
+            found = call(operators.farkas_gradients, rows, lasts, of_rows, of_biases, biased, bases)
+        else:
+            layers = zip(rows, spread(lasts, biased), of_rows, spread(of_biases, biased), bases, strict=True)
+            found = [t for kind in zip(*(farkas.gradients(*one) for one in layers), strict=True) for t in present(kind)]
+        return (None, None, None, None, None, *found)

@@ -1,0 +1,149 @@
+"""Weights of a whole model from one kernel, against the same model whose layers make their own: interpreted on a CPU."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal.nn import at_once
+from neuronal.ops import operators
+from neuronal.ops.kernels import launch
+from tests.nn.test_every_layer import NEURONS
+
+pytest.importorskip("triton", reason="needs triton")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BOTH = ["geometric", "farkas"]
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(monkeypatch):
+    monkeypatch.setattr("neuronal.nn.whole_model.on_device", lambda parameter: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def network(neuron, *, bias=True):
+    layers = NEURONS[neuron]
+    torch.manual_seed(0)
+    return nn.Sequential(
+        layers["Conv2d"](3, 6, 3, padding=1, bias=bias),
+        nn.ReLU(),
+        layers["Conv2d"](6, 4, 1, bias=False),
+        nn.ReLU(),
+        layers["Conv2d"](4, 5, (2, 3), bias=bias),
+        nn.Flatten(),
+        layers["Linear"](5 * 6, 7, bias=bias),
+    ).to(DEVICE)
+
+
+def images(channels_last=False):
+    x = torch.randn(2, 3, 4, 4, device=DEVICE)
+    return x.contiguous(memory_format=torch.channels_last) if channels_last else x
+
+
+def launches(monkeypatch, neuron):
+    """Counts how often weights of several layers are made."""
+    name = {"geometric": "geometric_weights", "farkas": "farkas_weights"}[neuron]
+    called = []
+    real = getattr(operators, name)
+    monkeypatch.setattr(operators, name, lambda *given: called.append(1) or real(*given))
+    return called
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("neuron", BOTH)
+def test_outputs_and_gradients_are_those_of_the_layers(neuron, bias, channels_last, monkeypatch):
+    plain = network(neuron, bias=bias)
+    if channels_last:
+        plain = plain.to(memory_format=torch.channels_last)
+    true = copy.deepcopy(plain).double()
+    whole = at_once(plain)
+    called = launches(monkeypatch, neuron)
+    x = images(channels_last)
+    g = torch.randn(2, 7, device=DEVICE)
+    found, expected = whole(x), true(x.double())
+    assert called == [1]
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+    found.backward(g)
+    expected.backward(g.double())
+    for p, q in zip(whole.parameters(), true.parameters(), strict=True):
+        torch.testing.assert_close(p.grad.double(), q.grad, rtol=1e-4, atol=1e-5)
+        assert p.grad.stride() == p.stride()
+
+
+@pytest.mark.parametrize("neuron", BOTH)
+def test_under_autocast_weights_come_in_its_precision(neuron):
+    whole = at_once(network(neuron))
+    seen = []
+    whole[2].register_forward_pre_hook(lambda layer, _: seen.append(layer._made[0].dtype))
+    with torch.autocast(DEVICE, torch.bfloat16):
+        y = whole(images())
+    y.float().sum().backward()
+    assert seen == [torch.bfloat16]
+    assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in whole.parameters())
+
+
+@pytest.mark.parametrize("neuron", BOTH)
+def test_gradients_can_be_differentiated_again(neuron):
+    plain = network(neuron)
+    true = copy.deepcopy(plain).double()
+    x = images()
+    for model, inputs in ((at_once(plain), x), (true, x.double())):
+        y = model(inputs).square().sum()
+        first = torch.autograd.grad(y, list(model.parameters()), create_graph=True)
+        sum(one.square().sum() for one in first).backward()
+    for p, q in zip(plain.parameters(), true.parameters(), strict=True):
+        torch.testing.assert_close(p.grad.double(), q.grad, rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("neuron", BOTH)
+def test_a_compiled_model_computes_the_same(neuron):
+    plain = network(neuron)
+    true = copy.deepcopy(plain)
+    compiled = torch.compile(at_once(plain), backend="aot_eager", fullgraph=True)
+    x = images()
+    torch.testing.assert_close(compiled(x), true(x), rtol=1e-5, atol=1e-5)
+    compiled(x).square().sum().backward()
+    true(x).square().sum().backward()
+    for p, q in zip(plain.parameters(), true.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-4)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("neuron", BOTH)
+def test_nothing_is_kept_behind_a_call(neuron):
+    whole = at_once(network(neuron))
+    whole(images())
+    assert all(getattr(layer, "_made", None) is None for layer in whole.modules())
+    with pytest.raises(RuntimeError):
+        whole(torch.randn(2, 5, 4, 4, device=DEVICE))
+    assert all(getattr(layer, "_made", None) is None for layer in whole.modules())
+    again = copy.deepcopy(whole)
+    with torch.no_grad():
+        again[0].scale.zero_() if neuron == "geometric" else again[0].rows.zero_()
+        assert not torch.equal(again(images()), whole(images()))
+
+
+def test_layers_that_the_kernels_do_not_know_make_their_own(monkeypatch):
+    called = launches(monkeypatch, "farkas")
+    linear = NEURONS["farkas"]["Linear"]
+    whole = at_once(nn.Sequential(linear(3, 4, learn_multipliers=True), linear(4, 5, rule="max"), linear(5, 6)))
+    y = whole(torch.randn(2, 3))
+    assert y.shape == (2, 6)
+    assert not called
+    called = launches(monkeypatch, "geometric")
+    linear = NEURONS["geometric"]["Linear"]
+    relu = at_once(nn.Sequential(linear(3, 4, activation="relu"), linear(4, 1), linear(1, 3), nn.ReLU(), linear(3, 2)))
+    relu.double()(torch.randn(2, 3).double())
+    assert not called
+
+
+@pytest.mark.parametrize("neuron", BOTH)
+def test_more_layers_than_a_launch_takes(neuron, monkeypatch):
+    monkeypatch.setattr(launch, "MOST", 3)
+    plain = network(neuron)
+    true = copy.deepcopy(plain).double()
+    x = images()
+    torch.testing.assert_close(at_once(plain)(x).double(), true(x.double()), rtol=1e-5, atol=1e-5)
