@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from neuronal.attacks.ball import Ball
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import on_the_device, white_box
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, on_the_device, white_box
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
@@ -37,20 +40,23 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     options = setting.options
     how = {"steps": options["steps"], "restarts": options["restarts"]}
-    rows = []
-    for recipe in tuned(setting, work):
-        test = load(recipe.data).scaled(recipe.scaling).test
-        few = test.rows(slice(options["images"]))
-        for seed in recipe.seeds:
-            _, trained = work.network(recipe, seed)
-            for coupling in options["couplings"]:
-                work.say(f"{recipe.name}, seed {seed}, coupling {coupling:g}")
-                added = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
-                model = on_the_device(convert(trained, "implicit_bias", **added).model if coupling else trained)
-                balls = [Ball(options["norm"], epsilon) for epsilon in options["epsilons"]]
-                left = [white_box(model, few.x, few.y, ball, **how).robust_accuracy for ball in balls]
-                row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left}
-                rows.append(described(recipe, seed) | row | {"jacobian": jacobian(model, test)["frobenius"]})
+
+    def with_couplings(record: Record, trained: nn.Module) -> dict[str, Any]:
+        test = load(record.recipe.data).scaled(record.recipe.scaling).test
+        few, found = test.rows(slice(options["images"])), []
+        for coupling in options["couplings"]:
+            work.say(f"{record.recipe.name}, seed {record.seed}, coupling {coupling:g}")
+            added = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
+            model = on_the_device(convert(trained, "implicit_bias", **added).model if coupling else trained)
+            balls = [Ball(options["norm"], epsilon) for epsilon in options["epsilons"]]
+            left = [white_box(model, few.x, few.y, ball, **how).robust_accuracy for ball in balls]
+            norm = jacobian(model, test, batch_size=AT_ONCE)["frobenius"]
+            row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left, "jacobian": norm}
+            found.append(row)
+        return {"kinds": found}
+
+    every = measured(setting, work, "transfer", with_couplings)
+    rows = [{name: row[name] for name in row if name != "kinds"} | kind for row in every for kind in row["kinds"]]
     return {"rows": rows, "epsilons": list(options["epsilons"]), "images": options["images"]}
 
 
