@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -136,10 +137,11 @@ def _fewer_epochs(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     needed = {neuron: median(until(curve) for curve in all_of) for neuron, all_of in every.items()}
     half = needed["implicit_bias"] <= needed["standard"] / 2
     faster = needed["implicit_bias"] < needed["standard"]
+    reached = f"after {needed['implicit_bias']:g} epochs" if isfinite(needed["implicit_bias"]) else "never"
     return Finding(
         f"{data}: implicit bias reaches the standard network's best accuracy in less than half the epochs",
         "reproduced" if half else "reproduced in part" if faster else "not reproduced",
-        f"{100 * target:.1f}% after {needed['implicit_bias']:g} epochs against {needed['standard']:g} (median over seeds)",
+        f"{100 * target:.1f}% {reached} against {needed['standard']:g} (median over seeds)",
     )
 
 

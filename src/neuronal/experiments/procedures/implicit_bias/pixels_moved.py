@@ -12,7 +12,7 @@ from torch import nn
 from neuronal.attacks.pixle import pixle
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device, rival_of
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
@@ -50,9 +50,8 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     groups = networks(answer["result"]["rows"])
     found = []
     for group in groups:
-        name = group[0]["name"]
-        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
-        if group[0]["neuron"] == "standard" or rival is None:
+        rival = rival_of(group, groups)
+        if rival is None:
             continue
         gaps = [a["accuracy"][-1] - b["accuracy"][-1] for a, b in zip(group, rival, strict=False)]
         before = [a["accuracy"][0] - b["accuracy"][0] for a, b in zip(group, rival, strict=False)]
@@ -60,7 +59,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         verdict: Any = "reproduced" if ahead == len(gaps) else "reproduced in part" if ahead else "not reproduced"
         found.append(
             Finding(
-                f"{name}: implicit bias is more robust than the standard neuron (Pixle)",
+                f"{group[0]['name']}: implicit bias is more robust than the standard neuron (Pixle)",
                 verdict,
                 f"{100 * median(gaps):+.1f} points ({100 * min(gaps):+.1f} to {100 * max(gaps):+.1f}) after "
                 f"{answer['result']['queries'][-1]} queries, {100 * median(before):+.1f} before the attack",

@@ -124,15 +124,21 @@ def networks(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]
     return list(found.values())
 
 
+def rival_of(
+    group: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[Mapping[str, Any]]]
+) -> Sequence[Mapping[str, Any]] | None:
+    """The standard networks to compare with: of the same data, which names begin with; none for standard networks."""
+    name, neuron = group[0]["name"], group[0]["neuron"]
+    others = (one for one in groups if one[0]["neuron"] == "standard" and name.startswith(one[0]["name"]))
+    return None if neuron == "standard" else next(others, None)
+
+
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """The paper's claim by its own protocol, then by the attack it could not run; and the checks."""
     groups = networks(answer["result"]["rows"])
-    standard = [group for group in groups if group[0]["neuron"] == "standard"]
     found = []
     for group in groups:
-        # Of the same data: names begin with them.
-        rival = next((s for s in standard if group[0]["name"].startswith(s[0]["name"])), None)
-        if group[0]["neuron"] != "standard" and rival:
+        if rival := rival_of(group, groups):
             found += [_against(answer, group, rival, name) for name in ATTACKS]
     for number in range(len(groups[0][0]["checks"])):
         found.append(_check(groups, number))

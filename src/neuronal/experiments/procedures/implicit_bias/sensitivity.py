@@ -12,7 +12,7 @@ from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device, rival_of
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
@@ -77,8 +77,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
                 f"weights; couplings {min(signs):+.3f} to {max(signs):+.3f}",
             )
         )
-        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
-        if rival:
+        if rival := rival_of(group, groups):
             for key, what in (("frobenius", "the Jacobian"), ("curvature", "the curvature of the loss (Eq. 62)")):
                 pairs = zip(group, rival, strict=False)
                 trained = [row["with"][key] / max(other["with"][key], 1e-30) for row, other in pairs]

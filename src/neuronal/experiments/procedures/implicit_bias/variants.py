@@ -11,7 +11,7 @@ from torch import nn
 from neuronal.attacks.ball import Ball
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device, white_box
+from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device, rival_of, white_box
 from neuronal.experiments.procedures.implicit_bias.sensitivity import couplings
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
@@ -61,22 +61,26 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     groups = networks(answer["result"]["rows"])
     found = []
     for group in groups:
-        name = group[0]["name"]
-        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
-        if group[0]["neuron"] == "standard" or rival is None:
+        rival = rival_of(group, groups)
+        if rival is None:
             continue
-        cost = median(a["step_seconds"] / b["step_seconds"] for a, b in zip(group, rival, strict=False))
+        cost = median(costs(group, rival))
         for key, what in (("accuracy", "more accurate"), ("robust", f"more robust at {answer['result']['epsilon']:g}")):
             gaps = [a[key] - b[key] for a, b in zip(group, rival, strict=False)]
             numbers = f"{100 * median(gaps):+.2f} points ({100 * min(gaps):+.2f} to {100 * max(gaps):+.2f}); "
             found.append(
                 Finding(
-                    f"{name}: {what} than the standard neuron",
+                    f"{group[0]['name']}: {what} than the standard neuron",
                     _verdict(gaps),
                     numbers + f"{cost:.2f} times as long per step; {learnt(group)}",
                 )
             )
     return found
+
+
+def costs(group: Sequence[Mapping[str, Any]], rival: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Seconds per step against those of the standard network, seed by seed."""
+    return [a["step_seconds"] / b["step_seconds"] for a, b in zip(group, rival, strict=False)]
 
 
 def learnt(group: Sequence[Mapping[str, Any]]) -> str:
