@@ -107,9 +107,10 @@ def test_dead_units_of_tokens_and_of_sequences():
 
 
 @pytest.mark.parametrize("neuron", FAMILIES)
-def test_jacobian_norms_against_torchs_jacobian(neuron):
+@pytest.mark.parametrize("classes", [3, 7])
+def test_jacobian_norms_against_torchs_jacobian(neuron, classes):
     layers = FAMILIES[neuron]
-    model = nn.Sequential(layers.Linear(5, 8), nn.ReLU(), layers.Linear(8, 3)).double()
+    model = nn.Sequential(layers.Linear(5, 8), nn.ReLU(), layers.Linear(8, classes)).double()
     x = torch.rand(7, 5).double()
     result = jacobian(model, Split(x, torch.zeros(7)), rows=6, batch_size=4)
     each = [torch.autograd.functional.jacobian(lambda v: model(v.unsqueeze(0))[0], row) for row in x[:6]]
