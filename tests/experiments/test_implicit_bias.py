@@ -9,6 +9,7 @@ from torch import nn
 from neuronal.attacks.result import Attacked
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
+from neuronal.experiments.procedures.finding import all_or_some
 from neuronal.experiments.procedures.implicit_bias import (
     accuracy_curve,
     boundary_2d,
@@ -28,7 +29,7 @@ from neuronal.probes.curvature import curvature
 from neuronal.recipes.implicit_bias import REPRODUCTIONS
 from neuronal.recipes.implicit_bias.networks import DIGITS, FASHION, with_fixed
 from neuronal.report.drawn import cells
-from neuronal.report.papers import tables
+from neuronal.report.papers import drawings, tables
 
 
 class Disc(nn.Module):
@@ -174,6 +175,14 @@ def test_curves_are_judged(axis, standard, implicit, verdict, words):
     assert words in found.numbers
 
 
+@pytest.mark.parametrize(
+    ("good", "total", "verdict"),
+    [(2, 2, "reproduced"), (1, 2, "reproduced in part"), (0, 2, "not reproduced"), (0, 0, "not reproduced")],
+)
+def test_a_claim_about_many_cases(good, total, verdict):
+    assert all_or_some(good, total) == verdict
+
+
 def test_every_network_gets_the_best_of_the_same_rates(tmp_path):
     recipe = replace(DIGITS, fraction=1.0, seeds=(0, 1), clip=0.0)
     setting = Setting((recipe,), {"rates": (1e-6, 0.05), "tuning_seeds": (100,)})
@@ -245,6 +254,7 @@ def test_curvatures_are_judged_at_wrong_labels(wrong, verdict):
     _, found = accuracy_curve.findings(answer)
     assert found.verdict == verdict
     assert found.numbers.endswith(f"0.50 at 0%, {wrong[1] / 6:.2f} at 50%")
+    assert [drawing.title for drawing in drawings(answer)] == ["d", "d: curvature"]
     head, cells_of = cells(tables(answer)[0])
     assert dict(zip(head, cells_of[1], strict=True))["curvature, wrong labels"] == "6"
     assert dict(zip(head, cells_of[0], strict=True))["curvature, wrong labels"] == ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from neuronal.experiments.procedures.implicit_bias.accuracy_curve import curves
+from neuronal.experiments.procedures.implicit_bias.accuracy_curve import by_data, curves
 from neuronal.experiments.procedures.implicit_bias.boundary_2d import medians
 from neuronal.experiments.procedures.implicit_bias.robustness import networks
 from neuronal.experiments.procedures.implicit_bias.stealth import counts
@@ -153,8 +153,7 @@ def _accuracy_curve(answer: Mapping[str, Any]) -> list[Table]:
         *(f"curvature, {kind} labels" for kind in kinds),
     ]
     drawn = columns(title_of(answer), ["data", "neuron"], numbers, OVER_SEEDS)
-    for data in dict.fromkeys(row["data"] for row in rows):
-        own = [row for row in rows if row["data"] == data]
+    for data, own in by_data(answer).items():
         last, best = curves(own, lambda row: row["accuracy"]), curves(own, lambda row: max(row["epochs"]))
         bends = {kind: curves(own, lambda row: row["curvature"][kind]) for kind in kinds}  # noqa: B023
         for neuron, curve in last.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, all_or_some
 from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, on_the_device
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
@@ -81,6 +81,14 @@ def curvatures(record: Record, model: nn.Module, count: int) -> dict[str, float 
     return found
 
 
+def by_data(answer: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of every data set."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in answer["result"]["rows"]:
+        found.setdefault(row["data"], []).append(row)
+    return found
+
+
 def curves(rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], float]) -> dict[str, Curve]:
     """By neuron: the values of all seeds at every place of the axis."""
     found: dict[str, Curve] = {}
@@ -92,8 +100,7 @@ def curves(rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]],
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """One line per data set, and one of its curvatures where they were measured."""
     found = []
-    for data in dict.fromkeys(row["data"] for row in answer["result"]["rows"]):
-        own = [row for row in answer["result"]["rows"] if row["data"] == data]
+    for data, own in by_data(answer).items():
         found.append(JUDGES[answer["result"]["axis"]](data, own))
         if all("curvature" in row for row in own):
             found.append(_flatter(data, own))
@@ -119,9 +126,12 @@ def _fewer_parameters(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     both = curves(rows, lambda row: row["accuracy"])
     pairs = list(zip(both["implicit_bias"].values(), both["standard"].items(), strict=False))
     ahead = sum(median(own) > median(other) for own, (_, other) in pairs)
-    verdict: Any = "reproduced" if ahead == len(pairs) else "reproduced in part" if ahead else "not reproduced"
     gaps = ", ".join(f"{100 * (median(own) - median(other)):+.1f} at {x:,.0f}" for own, (x, other) in pairs)
-    return Finding(f"{data}: implicit bias is more accurate at the same size", verdict, f"points by parameters: {gaps}")
+    return Finding(
+        f"{data}: implicit bias is more accurate at the same size",
+        all_or_some(ahead, len(pairs)),
+        f"points by parameters: {gaps}",
+    )
 
 
 def _fewer_epochs(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
@@ -150,11 +160,10 @@ def _less_memory(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     gaps = {x: median(both["implicit_bias"][x]) - median(both["standard"][x]) for x in both["standard"]}
     first, *others = gaps.values()
     larger = sum(gap > first for gap in others)
-    verdict: Any = "reproduced" if larger == len(others) else "reproduced in part" if larger else "not reproduced"
     numbers = ", ".join(f"{100 * gap:+.1f} at {100 * x:g}%" for x, gap in gaps.items())
     return Finding(
         f"{data}: its lead in the best validation accuracy is larger when labels are wrong",
-        verdict,
+        all_or_some(larger, len(others)),
         f"points by share of wrong labels: {numbers}",
     )
 
@@ -165,11 +174,10 @@ def _flatter(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     own, other = both["implicit_bias"], both["standard"]
     ratios = {x: median(own[x]) / max(median(other[x]), 1e-30) for x in own if x in other}
     smaller = sum(ratio < 1 for ratio in ratios.values())
-    verdict: Any = "reproduced" if smaller == len(ratios) else "reproduced in part" if smaller else "not reproduced"
     numbers = ", ".join(f"{ratio:.2f} at {100 * x:g}%" for x, ratio in ratios.items())
     return Finding(
         f"{data}: the loss is less curved around what it learns by heart (Eq. 62)",
-        verdict,
+        all_or_some(smaller, len(ratios)),
         f"curvature against the standard network's, at wrongly labelled training images (at 0%: rightly labelled), by "
         f"share of wrong labels: {numbers}",
     )

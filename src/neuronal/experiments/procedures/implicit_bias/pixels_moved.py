@@ -11,7 +11,7 @@ from torch import nn
 
 from neuronal.attacks.pixle import pixle
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, all_or_some
 from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device, rival_of
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
@@ -56,11 +56,10 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         gaps = [a["accuracy"][-1] - b["accuracy"][-1] for a, b in zip(group, rival, strict=False)]
         before = [a["accuracy"][0] - b["accuracy"][0] for a, b in zip(group, rival, strict=False)]
         ahead = sum(gap > 0 for gap in gaps)
-        verdict: Any = "reproduced" if ahead == len(gaps) else "reproduced in part" if ahead else "not reproduced"
         found.append(
             Finding(
                 f"{group[0]['name']}: implicit bias is more robust than the standard neuron (Pixle)",
-                verdict,
+                all_or_some(ahead, len(gaps)),
                 f"{100 * median(gaps):+.1f} points ({100 * min(gaps):+.1f} to {100 * max(gaps):+.1f}) after "
                 f"{answer['result']['queries'][-1]} queries, {100 * median(before):+.1f} before the attack",
             )

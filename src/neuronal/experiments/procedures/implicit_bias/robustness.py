@@ -18,7 +18,7 @@ from neuronal.attacks.pgd import pgd
 from neuronal.attacks.result import Attacked
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, all_or_some
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
@@ -153,14 +153,15 @@ def _against(answer: Mapping[str, Any], group: Sequence[Any], rival: Sequence[An
         if epsilon > 0 and max(median(own), median(other)) > 0.05:
             gaps.append((epsilon, [a - b for a, b in zip(own, other, strict=False)]))
     ahead = sum(median(gap) > 0 for _, gap in gaps)
-    verdict: Any = "reproduced" if gaps and ahead == len(gaps) else "reproduced in part" if ahead else "not reproduced"
     numbers = ", ".join(
         f"{100 * median(g):+.1f} ({100 * min(g):+.1f} to {100 * max(g):+.1f}) at {e:g}" for e, g in gaps
     )
     means = "the paper's protocol" if attack == "transfer" else "white-box"
     what = f"{group[0]['name']}: implicit bias is more robust than the standard neuron ({means})"
     return Finding(
-        what, verdict, f"points of accuracy by epsilon, median and range over seeds: {numbers or 'none left'}"
+        what,
+        all_or_some(ahead, len(gaps)),
+        f"points of accuracy by epsilon, median and range over seeds: {numbers or 'none left'}",
     )
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
 from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device, rival_of
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
@@ -91,6 +91,5 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     return found
 
 
-def _verdict(ratios: Sequence[float]) -> Any:
-    smaller = sum(ratio < 1 for ratio in ratios)
-    return "reproduced" if smaller == len(ratios) else "reproduced in part" if smaller else "not reproduced"
+def _verdict(ratios: Sequence[float]) -> Verdict:
+    return all_or_some(sum(ratio < 1 for ratio in ratios), len(ratios))

@@ -11,7 +11,7 @@ from torch import nn
 from neuronal.attacks.ball import Ball
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, all_or_some
 from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, on_the_device, white_box
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
@@ -93,17 +93,17 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         found += [
             Finding(
                 f"{name}: a coupling can be added to a trained network without training it again",
-                _verdict(kept, own),
+                all_or_some(len(kept), len(own)),
                 "accuracy " + _listed(own, "accuracy", lambda v: f"{100 * v:+.1f} points"),
             ),
             Finding(
                 f"{name}: that makes the Jacobian smaller",
-                _verdict(smaller, own),
+                all_or_some(len(smaller), len(own)),
                 "norm times " + _listed(own, "jacobian", lambda v: f"{v:.2f}"),
             ),
             Finding(
                 f"{name}: and the network more robust (white-box)",
-                _verdict(sturdier, own),
+                all_or_some(len(sturdier), len(own)),
                 "; ".join(
                     f"coupling {coupling:g}: "
                     + ", ".join(
@@ -116,10 +116,6 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
             ),
         ]
     return found
-
-
-def _verdict(good: Sequence[Any], own: Sequence[Any]) -> Any:
-    return "reproduced" if len(good) == len(own) else "reproduced in part" if good else "not reproduced"
 
 
 def _listed(kinds: Sequence[Mapping[str, Any]], key: str, text: Any) -> str:
