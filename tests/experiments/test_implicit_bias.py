@@ -7,6 +7,9 @@ import torch
 from torch import nn
 
 from neuronal.attacks.result import Attacked
+from neuronal.data.catalogue import load
+from neuronal.data.dataset import Split
+from neuronal.experiments.procedures.finding import all_or_some
 from neuronal.experiments.procedures.implicit_bias import (
     accuracy_curve,
     boundary_2d,
@@ -15,13 +18,18 @@ from neuronal.experiments.procedures.implicit_bias import (
     stealth,
     transfer,
 )
-from neuronal.experiments.procedures.implicit_bias.tuned import tuned
+from neuronal.experiments.procedures.implicit_bias.tuned import measured, tuned
+from neuronal.experiments.record import read
 from neuronal.experiments.reproduce import Work
 from neuronal.experiments.reproduction import Setting
+from neuronal.experiments.run import training_data
 from neuronal.geometry.trace import evaluating
 from neuronal.models.registry import create_model
+from neuronal.probes.curvature import curvature
 from neuronal.recipes.implicit_bias import REPRODUCTIONS
 from neuronal.recipes.implicit_bias.networks import DIGITS, FASHION, with_fixed
+from neuronal.report.drawn import cells
+from neuronal.report.papers import drawings, tables
 
 
 class Disc(nn.Module):
@@ -158,7 +166,7 @@ def curve_rows(standard, implicit):
             "+10",
         ),
         ("epoch", [(4, 0, [0.1, 0.1, 0.4, 0.7])], [(4, 0, [0.5, 0.7, 0.7, 0.8])], "reproduced", "1 epochs against 4"),
-        ("epoch", [(3, 0, [0.7, 0.7, 0.7])], [(3, 0, [0.1, 0.1, 0.1])], "not reproduced", "after inf epochs"),
+        ("epoch", [(3, 0, [0.7, 0.7, 0.7])], [(3, 0, [0.1, 0.1, 0.1])], "not reproduced", "70.0% never against 1"),
     ],
 )
 def test_curves_are_judged(axis, standard, implicit, verdict, words):
@@ -167,12 +175,89 @@ def test_curves_are_judged(axis, standard, implicit, verdict, words):
     assert words in found.numbers
 
 
+@pytest.mark.parametrize(
+    ("good", "total", "verdict"),
+    [(2, 2, "reproduced"), (1, 2, "reproduced in part"), (0, 2, "not reproduced"), (0, 0, "not reproduced")],
+)
+def test_a_claim_about_many_cases(good, total, verdict):
+    assert all_or_some(good, total) == verdict
+
+
 def test_every_network_gets_the_best_of_the_same_rates(tmp_path):
     recipe = replace(DIGITS, fraction=1.0, seeds=(0, 1), clip=0.0)
     setting = Setting((recipe,), {"rates": (1e-6, 0.05), "tuning_seeds": (100,)})
     (found,) = tuned(setting, Work(tmp_path))
     assert found == replace(recipe, lr=0.05)
     assert tuned(Setting((recipe,)), Work(tmp_path)) == (recipe,)
+
+
+def test_networks_that_differ_in_what_they_are_tuned_at_are_tuned_once(tmp_path):
+    recipes = tuple(replace(DIGITS, fraction=share, name=f"{share}") for share in (0.1, 0.2))
+    setting = Setting(recipes, {"rates": (1e-6, 0.05), "tuning_seeds": (100,), "tuned_at": {"fraction": 0.5}})
+    found = tuned(setting, Work(tmp_path))
+    assert found == tuple(replace(recipe, lr=0.05) for recipe in recipes)
+    tried = [read(file).recipe for file in (tmp_path / "cells").glob("*.json")]
+    assert sorted((one.lr, one.fraction) for one in tried) == [(1e-6, 0.5), (0.05, 0.5)]
+
+
+def test_a_network_that_does_not_train_is_left_out_or_an_error(tmp_path):
+    good, bad = replace(DIGITS, name="good"), replace(DIGITS, name="bad", lr=1e30, clip=0.0)
+    setting, work = Setting((bad, good)), Work(tmp_path)
+    rows = measured(setting, work, "p", lambda record, model: {"x": record.metrics["accuracy"]}, may_fail=True)
+    assert [row["name"] for row in rows] == ["good"]
+    with pytest.raises(ValueError, match="bad with seed 0 did not train"):
+        measured(setting, work, "p", lambda record, model: {"x": 0})
+
+
+def test_small_trains_the_same_networks_for_all_figures_that_can_share_them():
+    small = {one.name.partition("/")[2]: one.scales["small"] for one in REPRODUCTIONS}
+    prints = {name: {recipe.fingerprint() for recipe in setting.recipes} for name, setting in small.items()}
+    assert prints["pgd"] == prints["pixle"] == prints["jacobian"]
+    assert prints["transfer"] < prints["learning_speed"] < prints["pgd"] < prints["lite"]
+    for name in ("data_fraction", "expressivity", "learned"):
+        assert prints["learning_speed"] < prints[name]
+    for name, setting in small.items():
+        for recipe in setting.recipes:
+            assert (recipe.data, len(recipe.seeds)) == ("fashion_mnist", 3), name
+        if setting.recipes:
+            # As many rates for every network, tried with seeds that are not reported.
+            assert len(setting.options["rates"]) == 3
+            assert not set(setting.options["tuning_seeds"]) & set(setting.recipes[0].seeds)
+        assert setting.options.get("images", 1000) >= 1000, name
+        assert setting.options.get("steps", 50) >= 50, name
+
+
+def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_given(tmp_path):
+    recipe = replace(DIGITS, fraction=1.0, wrong_labels=0.4, family="implicit_bias")
+    record, model = Work(tmp_path).network(recipe, 0)
+    found = accuracy_curve.curvatures(record, model, 5)
+    data = load("digits").scaled(recipe.scaling)
+    images, labels = (getattr(data.train.held_out(recipe.holdout, 0)[0], name) for name in "xy")
+    given = training_data(recipe, data, 0)[0].y
+    assert 0.35 < (given != labels).double().mean() < 0.45
+    for name, chosen in (("right", given == labels), ("wrong", given != labels)):
+        want = curvature(model, Split(images[chosen][:5], given[chosen][:5]), rows=5)["median"]
+        assert found[name] == pytest.approx(want, rel=1e-6)
+    clean = replace(record, recipe=replace(recipe, wrong_labels=0.0))
+    assert accuracy_curve.curvatures(clean, model, 5)["wrong"] is None
+
+
+@pytest.mark.parametrize(("wrong", "verdict"), [((2.0, 3.0), "reproduced"), ((2.0, 30.0), "reproduced in part")])
+def test_curvatures_are_judged_at_wrong_labels(wrong, verdict):
+    rows = curve_rows([(0, 0, [0.9]), (0.5, 0, [0.5])], [(0, 0, [0.9]), (0.5, 0, [0.6])])
+    both = ({"right": 4.0, "wrong": None}, {"right": 1.0, "wrong": 6.0})
+    own = ({"right": wrong[0], "wrong": None}, {"right": 50.0, "wrong": wrong[1]})
+    for row, curved in zip(rows, (*both, *own), strict=True):
+        row["curvature"] = curved
+    answer = {"title": "t", "where": "w", "scale": "small", "procedure": "accuracy_curve", "reproduction": "p/n"}
+    answer["result"] = {"axis": "share of wrong labels", "rows": rows}
+    _, found = accuracy_curve.findings(answer)
+    assert found.verdict == verdict
+    assert found.numbers.endswith(f"0.50 at 0%, {wrong[1] / 6:.2f} at 50%")
+    assert [drawing.title for drawing in drawings(answer)] == ["d", "d: curvature"]
+    head, cells_of = cells(tables(answer)[0])
+    assert dict(zip(head, cells_of[1], strict=True))["curvature, wrong labels"] == "6"
+    assert dict(zip(head, cells_of[0], strict=True))["curvature, wrong labels"] == ""
 
 
 def test_both_neurons_have_the_same_budget():

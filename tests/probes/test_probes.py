@@ -1,6 +1,8 @@
 """Each probe on networks small enough to know the answer beforehand."""
 
+import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -105,9 +107,10 @@ def test_dead_units_of_tokens_and_of_sequences():
 
 
 @pytest.mark.parametrize("neuron", FAMILIES)
-def test_jacobian_norms_against_torchs_jacobian(neuron):
+@pytest.mark.parametrize("classes", [3, 7])
+def test_jacobian_norms_against_torchs_jacobian(neuron, classes):
     layers = FAMILIES[neuron]
-    model = nn.Sequential(layers.Linear(5, 8), nn.ReLU(), layers.Linear(8, 3)).double()
+    model = nn.Sequential(layers.Linear(5, 8), nn.ReLU(), layers.Linear(8, classes)).double()
     x = torch.rand(7, 5).double()
     result = jacobian(model, Split(x, torch.zeros(7)), rows=6, batch_size=4)
     each = [torch.autograd.functional.jacobian(lambda v: model(v.unsqueeze(0))[0], row) for row in x[:6]]
@@ -141,6 +144,30 @@ def test_curvature_of_random_signs_is_exact_for_a_diagonal():
     p = torch.sigmoid(2 * x.double())
     want = (4 * p * (1 - p)).square().mean().item()
     assert result["mean"] == pytest.approx(want, rel=5e-3)  # a step of 1e-3 is not zero
+
+
+@pytest.mark.parametrize("coupling", [-0.5, 0.05])
+def test_curvature_through_an_implicit_layer(coupling):
+    """Against the second derivative of the equation itself, iterated until nothing moves and differentiated twice.
+
+    With one number per image every draw gives the second derivative squared."""
+    torch.manual_seed(0)
+    layer = FAMILIES["implicit_bias"].Linear(1, 4, coupling=coupling, slope=3.0)
+    model = nn.Sequential(layer, nn.Tanh(), nn.Linear(4, 3))
+    x, y = torch.tensor([[0.4], [-0.8]]), torch.tensor([0, 2])
+    precise = copy.deepcopy(model).double()
+
+    def loss(value, label):
+        a = z = precise[0].weight @ value.view(1) + precise[0].bias
+        for _ in range(300):
+            z = 0.6 * z + 0.4 * (a - coupling * torch.tanh(3.0 * (z[None, :] - z[:, None])).mean(1))
+        return F.cross_entropy(precise[2](torch.tanh(z)), label)
+
+    second = [torch.autograd.functional.hessian(partial(loss, label=t), v.double()) for v, t in zip(x, y, strict=True)]
+    want = [h.item() ** 2 for h in second]
+    result = curvature(model, Split(x, y), draws=1, step=1e-5)
+    assert result["mean"] == pytest.approx(sum(want) / 2, rel=1e-3)
+    assert min(want) > 1e-6
 
 
 def test_curvature_is_not_the_tolerance_of_an_implicit_layer():

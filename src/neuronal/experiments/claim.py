@@ -1,4 +1,4 @@
-"""Cells that several processes want at once: one of them trains a cell, the others take what it made."""
+"""What several processes want at once, cells above all: one of them makes it, the others take what it made."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import sleep
+from typing import TypeVar
 
 from neuronal.experiments.cells import Cell
 from neuronal.experiments.engine import OnEpoch
@@ -19,7 +20,9 @@ from neuronal.experiments.storage import Damaged
 from neuronal.train.engine import from_first, is_first_process
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks at cells that others are training."""
+"""Seconds between two looks at what others are making."""
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 class Claimed:
@@ -31,25 +34,48 @@ class Claimed:
     def train(
         self, cells: Sequence[Cell], folder: Path, started: Callable[[Cell], None], on_epoch: OnEpoch
     ) -> Iterator[tuple[Cell, Record]]:
-        left, refused = deque(cells), 0
-        while left:
-            cell = left.popleft()
-            path = folder / cell_name(cell.recipe, cell.seed)
-            with claim(path) as is_ours:
-                record = from_first(partial(_finished, path)) if is_ours else None
-                if is_ours and record is None:
-                    started(cell)
-                    record = run(cell.recipe, cell.seed, on_epoch=partial(on_epoch, cell))
-                    if is_first_process():
-                        write(record, folder)
-            if record is None:
-                left.append(cell)
-                refused += 1
-                if refused >= len(left):
-                    sleep(LOOK_EVERY)
-                continue
-            refused = 0
-            yield cell, record
+        def path(cell: Cell) -> Path:
+            return folder / cell_name(cell.recipe, cell.seed)
+
+        def make(cell: Cell) -> Record:
+            started(cell)
+            record = run(cell.recipe, cell.seed, on_epoch=partial(on_epoch, cell))
+            if is_first_process():
+                write(record, folder)
+            return record
+
+        yield from divided(cells, path, _finished, make)
+
+
+def divided(
+    items: Sequence[Item],
+    path: Callable[[Item], Path],
+    finished: Callable[[Path], Made | None],
+    make: Callable[[Item], Made],
+) -> Iterator[tuple[Item, Made]]:
+    """Every item with what there is of it, or what ``make`` makes; what other processes are making comes last.
+
+    Args:
+        items: What is wanted; processes that want the same divide it among themselves.
+        path: Where an item is kept.
+        finished: What is kept there, if anything sound is.
+        make: Makes an item and keeps it there.
+    """
+    left, refused = deque(items), 0
+    while left:
+        item = left.popleft()
+        with claim(path(item)) as is_ours:
+            made = from_first(partial(finished, path(item))) if is_ours else None
+            if is_ours and made is None:
+                made = make(item)
+        if made is None:
+            left.append(item)
+            refused += 1
+            if refused >= len(left):
+                sleep(LOOK_EVERY)
+            continue
+        refused = 0
+        yield item, made
 
 
 @contextmanager

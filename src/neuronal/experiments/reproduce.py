@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,18 +14,29 @@ from typing import Any
 from torch import nn
 
 from neuronal.convert.checkpoint import load_model, save_model
-from neuronal.experiments.cells import Listed
-from neuronal.experiments.claim import Claimed, claim
+from neuronal.experiments.cells import Cell, Listed
+from neuronal.experiments.claim import Claimed, claim, divided
 from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.run import trained
-from neuronal.experiments.storage import Damaged, make_writable, plain_json, write_whole
+from neuronal.experiments.storage import (
+    Damaged,
+    make_writable,
+    plain_json,
+    read_sealed,
+    write_sealed,
+    write_whole,
+)
 from neuronal.experiments.sweep import Watch, sweep
 from neuronal.names import find
 from neuronal.train.engine import from_first, is_first_process
+
+
+class NotTrained(ValueError):
+    """A network whose loss stopped being finite."""
 
 
 class Work:
@@ -49,7 +61,7 @@ class Work:
         return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
 
     def network(self, recipe: Recipe, seed: int) -> tuple[Record, nn.Module]:
-        """One network and its record; weights are kept beside the record."""
+        """One network and its record; weights are kept beside the record. ``NotTrained`` if there is none to be had."""
         cells = self.folder / "cells"
         make_writable(cells)
         path = cells / cell_name(recipe, seed)
@@ -59,13 +71,52 @@ class Work:
                 self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
                 found = record, model = trained(recipe, seed)
                 if record.failure:
-                    raise ValueError(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
+                    raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
                 model.cpu().eval()
                 if is_first_process():
                     save_model(model, path.with_suffix(".safetensors"))
                     write(record, cells)
         self.network_seconds += found[0].seconds
         return replace(found[0], recipe=recipe), found[1]
+
+    def rows(
+        self,
+        recipes: Sequence[Recipe],
+        how: Mapping[str, Any],
+        measure: Callable[[Record, nn.Module], Mapping[str, Any]],
+    ) -> list[Mapping[str, Any]]:
+        """What ``measure`` says of every recipe's network with every seed of its own, in order.
+
+        A row is made once and kept in ``folder``. Processes that want the same rows divide them among themselves, and with
+        them the training of the networks. A network that did not train has a row with the reason as its ``failure``.
+
+        Args:
+            recipes: The networks.
+            how: What a row depends on besides its network: plain values, such as the name and the options of a procedure.
+            measure: A record and its network to a row of plain values.
+        """
+        cells, folder = Listed("reproduction", tuple(recipes)).cells(), self.folder / "rows"
+        make_writable(folder)
+        key = sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:8]
+
+        def path(cell: Cell) -> Path:
+            return folder / f"{key}-{cell_name(cell.recipe, cell.seed)}"
+
+        def make(cell: Cell) -> Mapping[str, Any]:
+            try:
+                record, model = self.network(cell.recipe, cell.seed)
+                made = {"row": dict(measure(record, model)), "seconds": record.seconds}
+            except NotTrained as failed:
+                made = {"row": {"failure": str(failed)}, "seconds": 0.0}
+            if is_first_process():
+                write_sealed(path(cell), {"how": how, **made})
+            return made
+
+        before = self.network_seconds
+        found = dict(divided(cells, path, _kept_row, make))
+        # Of all networks, whoever made their rows.
+        self.network_seconds = before + sum(found[cell]["seconds"] for cell in cells)
+        return [found[cell]["row"] for cell in cells]
 
     def _kept(self, path: Path) -> tuple[Record, nn.Module] | None:
         """The record at ``path`` and its network, if both are there and sound."""
@@ -77,6 +128,14 @@ class Work:
             except (Damaged, ValueError) as damage:
                 self.say(f"{path.name} is trained again: {damage}")
         return None
+
+
+def _kept_row(path: Path) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = read_sealed(path)
+    except (Damaged, OSError):
+        return None
+    return found
 
 
 def reproduce(

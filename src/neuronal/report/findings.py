@@ -10,7 +10,7 @@ from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduce import read_result, result_file
 from neuronal.experiments.reproduction import Reproduction
 from neuronal.report.drawn import cells
-from neuronal.report.papers import drawings, tables
+from neuronal.report.papers import ANSWERS, drawings, tables
 
 FIGURES = "figures"
 """Folder beside the page."""
@@ -32,8 +32,10 @@ def findings_page(about: str, reproductions: Sequence[Reproduction], results: Pa
         results: Folder of the result files.
     """
     answers = {one.name: _measured(one, results) for one in reproductions}
+    asked = ANSWERS.get(reproductions[0].name.partition("/")[0])
     parts = [
         f"# {about}",
+        *(["\n".join(f"- {line}" for line in asked(answers, results))] if asked else []),
         NOTE,
         _summary(reproductions, answers),
     ]

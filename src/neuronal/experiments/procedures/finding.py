@@ -23,3 +23,8 @@ class Finding:
     numbers: str
     again: str = ""
     """What asks for it, such as ``--scale paper``, where it is not the command of the result."""
+
+
+def all_or_some(good: int, total: int) -> Verdict:
+    """The verdict where a claim is about many cases: in part if it holds for some; not at all if there are none."""
+    return "not reproduced" if not good else "reproduced" if good == total else "reproduced in part"

@@ -14,6 +14,7 @@ from neuronal.report.papers import (
     farkas_tables,
     geometric_figures,
     geometric_tables,
+    implicit_bias_answers,
     implicit_bias_figures,
     implicit_bias_tables,
     zero_bias_figures,
@@ -28,6 +29,8 @@ FIGURES: dict[str, Any] = (
     zero_bias_figures.FIGURES | geometric_figures.FIGURES | implicit_bias_figures.FIGURES | farkas_figures.FIGURES
 )
 """By procedure."""
+ANSWERS: dict[str, Any] = {"implicit_bias": implicit_bias_answers.answers}
+"""By paper: what a page answers before anything else, where somebody asked."""
 
 
 def tables(answer: Mapping[str, Any]) -> list[Table]:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from neuronal.data.generated import arrows
-from neuronal.experiments.procedures.implicit_bias.accuracy_curve import curves
+from neuronal.experiments.procedures.implicit_bias.accuracy_curve import by_data, curves
 from neuronal.experiments.procedures.implicit_bias.robustness import networks
 from neuronal.experiments.procedures.implicit_bias.transfer import by_coupling
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
@@ -166,10 +166,8 @@ def _variants(answer: Mapping[str, Any]) -> list[Drawing]:
 
 
 def _accuracy_curve(answer: Mapping[str, Any]) -> list[Drawing]:
-    axis, rows = answer["result"]["axis"], answer["result"]["rows"]
-    found = []
-    for data in dict.fromkeys(row["data"] for row in rows):
-        own = [row for row in rows if row["data"] == data]
+    axis, found = answer["result"]["axis"], []
+    for data, own in by_data(answer).items():
         with blank(f"{answer['reproduction']}-{data}") as sheet:
             if axis == "epoch":
                 for number, neuron in enumerate(dict.fromkeys(row["neuron"] for row in own)):
@@ -184,7 +182,23 @@ def _accuracy_curve(answer: Mapping[str, Any]) -> list[Drawing]:
             sheet.axes.set(xlabel=axis, ylabel="accuracy (%)")
             sheet.axes.legend()
         found.append(Drawing(sheet.svg, data, BAND))
+        if all("curvature" in row for row in own):
+            found.append(_curvatures(answer, data, own))
     return found
+
+
+def _curvatures(answer: Mapping[str, Any], data: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
+    with blank(f"{answer['reproduction']}-{data}-curvature") as sheet:
+        for kind, style in (("right", "-"), ("wrong", ":")):
+            labelled = [row for row in rows if row["curvature"][kind] is not None]
+            by_neuron = curves(labelled, lambda row: row["curvature"][kind])  # noqa: B023
+            for number, (neuron, curve) in enumerate(by_neuron.items()):
+                seeds = list(zip(*curve.values(), strict=True))
+                _band(sheet.axes, number, f"{neuron}, {kind} labels", list(curve), seeds, linestyle=style)
+        sheet.axes.set(xlabel=answer["result"]["axis"], ylabel="curvature of the loss", yscale="log")
+        plain_numbers(sheet.axes.yaxis)
+        sheet.axes.legend(fontsize=6)
+    return Drawing(sheet.svg, f"{data}: curvature", f"At training images, by how they were labelled. {BAND}")
 
 
 FIGURES: dict[str, Any] = {

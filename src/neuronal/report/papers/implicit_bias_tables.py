@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from neuronal.experiments.procedures.implicit_bias.accuracy_curve import curves
+from neuronal.experiments.procedures.implicit_bias.accuracy_curve import by_data, curves
 from neuronal.experiments.procedures.implicit_bias.boundary_2d import medians
 from neuronal.experiments.procedures.implicit_bias.robustness import networks
 from neuronal.experiments.procedures.implicit_bias.stealth import counts
@@ -145,15 +145,22 @@ def _variants(answer: Mapping[str, Any]) -> list[Table]:
 
 def _accuracy_curve(answer: Mapping[str, Any]) -> list[Table]:
     axis, rows = answer["result"]["axis"], answer["result"]["rows"]
-    drawn = columns(
-        title_of(answer), ["data", "neuron"], [axis, "test accuracy (%)", "best held-out accuracy (%)"], OVER_SEEDS
-    )
-    for data in dict.fromkeys(row["data"] for row in rows):
-        own = [row for row in rows if row["data"] == data]
+    kinds = [kind for kind in ("right", "wrong") if all("curvature" in row for row in rows)]
+    numbers = [
+        axis,
+        "test accuracy (%)",
+        "best held-out accuracy (%)",
+        *(f"curvature, {kind} labels" for kind in kinds),
+    ]
+    drawn = columns(title_of(answer), ["data", "neuron"], numbers, OVER_SEEDS)
+    for data, own in by_data(answer).items():
         last, best = curves(own, lambda row: row["accuracy"]), curves(own, lambda row: max(row["epochs"]))
+        bends = {kind: curves(own, lambda row: row["curvature"][kind]) for kind in kinds}  # noqa: B023
         for neuron, curve in last.items():
             for x, values in curve.items():
-                drawn.add_row(data, neuron, f"{x:g}", _percents(values), _percents(best[neuron][x]))
+                bent = [[v for v in bends[kind][neuron][x] if v is not None] for kind in kinds]
+                cells = [_range(one, lambda value: f"{value:.3g}") if one else "" for one in bent]
+                drawn.add_row(data, neuron, f"{x:g}", _percents(values), _percents(best[neuron][x]), *cells)
     return [drawn]
 
 

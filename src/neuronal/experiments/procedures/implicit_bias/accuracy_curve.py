@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
-from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from torch import nn
+
+from neuronal.data.catalogue import load
+from neuronal.experiments.procedures.finding import Finding, all_or_some
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, on_the_device
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
+from neuronal.experiments.run import training_data
+from neuronal.probes.curvature import curvature
 
 if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
@@ -30,24 +38,55 @@ JUDGED = (
     "Medians over seeds are compared. Less data: some share below all of it reaches the standard network's "
     "accuracy with all of it. Same size: every size has to be ahead, some are a part. Epochs (running means): "
     "half as many or fewer, fewer are a part. Wrong labels: the lead has to be larger at every share of them than "
-    "with none, at some is a part."
+    "with none, at some is a part; and the loss around training images with wrong labels has to be less curved at every "
+    "share, at some is a part."
 )
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed: test accuracy, and accuracy on held-out images with right labels, epoch by epoch.
 
-    ``options``: ``axis``, one of ``AXES``; ``rates`` and ``tuning_seeds`` as for :func:`tuned`.
+    ``options``: ``axis``, one of ``AXES``; ``curvature``, at how many training images of each kind the curvature of the loss
+    is measured, if at all (see :func:`curvatures`); ``rates``, ``tuning_seeds`` and ``tuned_at`` as for :func:`tuned`.
     """
     axis = AXES[setting.options["axis"]]
-    rows = []
-    for record in work.records(tuned(setting, work)):
-        if record.failure:
-            continue
+
+    def point(record: Record, model: nn.Module) -> dict[str, Any]:
         followed = [round(row["holdout_accuracy"], 5) for row in record.epochs if "holdout_accuracy" in row]
-        row = {"x": axis(record), "accuracy": record.metrics["accuracy"], "epochs": followed}
-        rows.append(described(record.recipe, record.seed) | {"data": record.recipe.data} | row)
+        row = {"data": record.recipe.data, "x": axis(record), "accuracy": record.metrics["accuracy"]}
+        if not (count := setting.options.get("curvature", 0)):
+            return row | {"epochs": followed}
+        work.say(f"curvature of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        return row | {"epochs": followed, "curvature": curvatures(record, on_the_device(model), count)}
+
+    rows = measured(setting, work, "accuracy_curve", point, may_fail=True)
     return {"rows": rows, "axis": setting.options["axis"]}
+
+
+def curvatures(record: Record, model: nn.Module, count: int) -> dict[str, float | None]:
+    """Median curvature of the loss at the training images as they were labelled: the rightly and the wrongly labelled.
+
+    An image that was learnt by heart sits in a narrow valley of the loss (Garg and others, ICML 2024). ``None`` where no
+    label is of that kind.
+    """
+    recipe, data = record.recipe, load(record.recipe.data).scaled(record.recipe.scaling)
+    seen = training_data(recipe, data, record.seed)[0]
+    true = training_data(replace(recipe, wrong_labels=0.0), data, record.seed)[0]
+    wrong = seen.y != true.y
+    found: dict[str, float | None] = {}
+    for name, chosen in (("right", ~wrong), ("wrong", wrong)):
+        places = chosen.nonzero().flatten()[:count]
+        few = seen.rows(places)
+        found[name] = curvature(model, few, rows=count, batch_size=AT_ONCE)["median"] if len(few) else None
+    return found
+
+
+def by_data(answer: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
+    """The rows of every data set."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in answer["result"]["rows"]:
+        found.setdefault(row["data"], []).append(row)
+    return found
 
 
 def curves(rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], float]) -> dict[str, Curve]:
@@ -59,12 +98,13 @@ def curves(rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]],
 
 
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
-    """One line per data set."""
-    rows, axis = answer["result"]["rows"], answer["result"]["axis"]
-    return [
-        JUDGES[axis](data, [row for row in rows if row["data"] == data])
-        for data in dict.fromkeys(row["data"] for row in rows)
-    ]
+    """One line per data set, and one of its curvatures where they were measured."""
+    found = []
+    for data, own in by_data(answer).items():
+        found.append(JUDGES[answer["result"]["axis"]](data, own))
+        if all("curvature" in row for row in own):
+            found.append(_flatter(data, own))
+    return found
 
 
 def _less_data(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
@@ -86,9 +126,12 @@ def _fewer_parameters(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     both = curves(rows, lambda row: row["accuracy"])
     pairs = list(zip(both["implicit_bias"].values(), both["standard"].items(), strict=False))
     ahead = sum(median(own) > median(other) for own, (_, other) in pairs)
-    verdict: Any = "reproduced" if ahead == len(pairs) else "reproduced in part" if ahead else "not reproduced"
     gaps = ", ".join(f"{100 * (median(own) - median(other)):+.1f} at {x:,.0f}" for own, (x, other) in pairs)
-    return Finding(f"{data}: implicit bias is more accurate at the same size", verdict, f"points by parameters: {gaps}")
+    return Finding(
+        f"{data}: implicit bias is more accurate at the same size",
+        all_or_some(ahead, len(pairs)),
+        f"points by parameters: {gaps}",
+    )
 
 
 def _fewer_epochs(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
@@ -104,10 +147,11 @@ def _fewer_epochs(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     needed = {neuron: median(until(curve) for curve in all_of) for neuron, all_of in every.items()}
     half = needed["implicit_bias"] <= needed["standard"] / 2
     faster = needed["implicit_bias"] < needed["standard"]
+    reached = f"after {needed['implicit_bias']:g} epochs" if isfinite(needed["implicit_bias"]) else "never"
     return Finding(
         f"{data}: implicit bias reaches the standard network's best accuracy in less than half the epochs",
         "reproduced" if half else "reproduced in part" if faster else "not reproduced",
-        f"{100 * target:.1f}% after {needed['implicit_bias']:g} epochs against {needed['standard']:g} (median over seeds)",
+        f"{100 * target:.1f}% {reached} against {needed['standard']:g} (median over seeds)",
     )
 
 
@@ -116,12 +160,26 @@ def _less_memory(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     gaps = {x: median(both["implicit_bias"][x]) - median(both["standard"][x]) for x in both["standard"]}
     first, *others = gaps.values()
     larger = sum(gap > first for gap in others)
-    verdict: Any = "reproduced" if larger == len(others) else "reproduced in part" if larger else "not reproduced"
     numbers = ", ".join(f"{100 * gap:+.1f} at {100 * x:g}%" for x, gap in gaps.items())
     return Finding(
         f"{data}: its lead in the best validation accuracy is larger when labels are wrong",
-        verdict,
+        all_or_some(larger, len(others)),
         f"points by share of wrong labels: {numbers}",
+    )
+
+
+def _flatter(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
+    """Curvature of the loss against the standard network's, at wrong labels; at right ones where none is wrong."""
+    both = curves(rows, lambda row: row["curvature"]["wrong" if row["x"] else "right"])
+    own, other = both["implicit_bias"], both["standard"]
+    ratios = {x: median(own[x]) / max(median(other[x]), 1e-30) for x in own if x in other}
+    smaller = sum(ratio < 1 for ratio in ratios.values())
+    numbers = ", ".join(f"{ratio:.2f} at {100 * x:g}%" for x, ratio in ratios.items())
+    return Finding(
+        f"{data}: the loss is less curved around what it learns by heart (Eq. 62)",
+        all_or_some(smaller, len(ratios)),
+        f"curvature against the standard network's, at wrongly labelled training images (at 0%: rightly labelled), by "
+        f"share of wrong labels: {numbers}",
     )
 
 

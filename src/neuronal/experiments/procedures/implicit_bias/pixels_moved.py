@@ -7,12 +7,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from neuronal.attacks.pixle import pixle
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from neuronal.experiments.procedures.finding import Finding, all_or_some
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device, rival_of
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:
@@ -32,17 +34,15 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     attack = {name: options[name] for name in ("restarts", "iterations", "patch", "mapping")}
     # Two queries at the image itself, then one for each patch that is tried.
     marks = [2 + options["iterations"] * count for count in range(options["restarts"] + 1)]
-    rows = []
-    for recipe in tuned(setting, work):
-        test = load(recipe.data).scaled(recipe.scaling).test.rows(slice(options["images"]))
-        for seed in recipe.seeds:
-            _, model = work.network(recipe, seed)
-            work.say(f"Pixle on {recipe.name}, {recipe.family}, seed {seed}")
-            found = pixle(on_the_device(model), test.x, test.y, **attack)
-            asked = torch.where(found.success, found.queries, torch.iinfo(torch.long).max)
-            left = [(asked > mark).double().mean().item() for mark in marks]
-            rows.append(described(recipe, seed) | {"accuracy": left, "images": len(test)})
-    return {"rows": rows, "queries": marks}
+
+    def attacked(record: Record, model: nn.Module) -> dict[str, Any]:
+        test = load(record.recipe.data).scaled(record.recipe.scaling).test.rows(slice(options["images"]))
+        work.say(f"Pixle on {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        found = pixle(on_the_device(model), test.x, test.y, batch_size=AT_ONCE, **attack)
+        asked = torch.where(found.success, found.queries, torch.iinfo(torch.long).max)
+        return {"accuracy": [(asked > mark).double().mean().item() for mark in marks], "images": len(test)}
+
+    return {"rows": measured(setting, work, "pixels_moved", attacked), "queries": marks}
 
 
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
@@ -50,18 +50,16 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     groups = networks(answer["result"]["rows"])
     found = []
     for group in groups:
-        name = group[0]["name"]
-        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
-        if group[0]["neuron"] == "standard" or rival is None:
+        rival = rival_of(group, groups)
+        if rival is None:
             continue
         gaps = [a["accuracy"][-1] - b["accuracy"][-1] for a, b in zip(group, rival, strict=False)]
         before = [a["accuracy"][0] - b["accuracy"][0] for a, b in zip(group, rival, strict=False)]
         ahead = sum(gap > 0 for gap in gaps)
-        verdict: Any = "reproduced" if ahead == len(gaps) else "reproduced in part" if ahead else "not reproduced"
         found.append(
             Finding(
-                f"{name}: implicit bias is more robust than the standard neuron (Pixle)",
-                verdict,
+                f"{group[0]['name']}: implicit bias is more robust than the standard neuron (Pixle)",
+                all_or_some(ahead, len(gaps)),
                 f"{100 * median(gaps):+.1f} points ({100 * min(gaps):+.1f} to {100 * max(gaps):+.1f}) after "
                 f"{answer['result']['queries'][-1]} queries, {100 * median(before):+.1f} before the attack",
             )

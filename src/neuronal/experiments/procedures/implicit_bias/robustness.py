@@ -18,8 +18,9 @@ from neuronal.attacks.pgd import pgd
 from neuronal.attacks.result import Attacked
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from neuronal.experiments.procedures.finding import Finding, all_or_some
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs
 
@@ -30,6 +31,10 @@ ATTACKS = {
     "transfer": "PGD on the same weights with coupling 0, judged on the network: the paper's protocol",
     "white_box": "the worse of APGD with cross-entropy and with the difference of logits ratio, through the network itself",
 }
+
+
+AT_ONCE = 1000
+"""Images in a batch of an attack: as many as one point has. The networks are small, and launching is what costs."""
 
 
 def on_the_device(model: nn.Module) -> nn.Module:
@@ -49,11 +54,14 @@ def worst(attacks: Sequence[Attacked]) -> Attacked:
     return Attacked(points, success, queries)
 
 
-def white_box(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, steps: int, restarts: int) -> Attacked:
+def white_box(
+    model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, steps: int, restarts: int, batch_size: int = AT_ONCE
+) -> Attacked:
     """APGD with both losses; with two classes the margin stands in for the ratio."""
     classes = outputs(model, x[:1]).shape[1]
     losses = ("cross_entropy", "dlr" if classes > 2 else "margin")
-    return worst([apgd(model, x, y, ball, steps=steps, restarts=restarts, loss=loss) for loss in losses])
+    how: Any = {"steps": steps, "restarts": restarts, "batch_size": batch_size}
+    return worst([apgd(model, x, y, ball, loss=loss, **how) for loss in losses])
 
 
 JUDGED = (
@@ -69,26 +77,25 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``check_steps``; ``rates`` and ``tuning_seeds`` as for :func:`tuned`.
     """
     options = setting.options
-    rows = []
-    for recipe in tuned(setting, work):
-        test = load(recipe.data).scaled(recipe.scaling).test.rows(slice(options["images"]))
-        for seed in recipe.seeds:
-            _, model = work.network(recipe, seed)
-            model = on_the_device(model)
-            work.say(f"attacks on {recipe.name}, {recipe.family}, seed {seed}")
-            curves: dict[str, list[float]] = {name: [] for name in ATTACKS}
-            for epsilon in options["epsilons"]:
-                for name, attacked in _both(model, test.x, test.y, Ball(options["norm"], epsilon), options).items():
-                    curves[name].append(attacked.robust_accuracy)
-            checks = _checks(model, test.x, test.y, options)
-            rows.append(described(recipe, seed) | {"accuracy": curves, "checks": checks, "images": len(test)})
+
+    def attacked(record: Record, model: nn.Module) -> dict[str, Any]:
+        test = load(record.recipe.data).scaled(record.recipe.scaling).test.rows(slice(options["images"]))
+        work.say(f"attacks on {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        model = on_the_device(model)
+        curves: dict[str, list[float]] = {name: [] for name in ATTACKS}
+        for epsilon in options["epsilons"]:
+            for name, found in _both(model, test.x, test.y, Ball(options["norm"], epsilon), options).items():
+                curves[name].append(found.robust_accuracy)
+        return {"accuracy": curves, "checks": _checks(model, test.x, test.y, options), "images": len(test)}
+
+    rows = measured(setting, work, "robustness", attacked)
     return {"rows": rows, "epsilons": list(options["epsilons"]), "attacks": ATTACKS}
 
 
 def _both(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, options: Mapping[str, Any]) -> dict[str, Attacked]:
     how = {"steps": options["steps"], "restarts": options["restarts"]}
     return {
-        "transfer": pgd(model, x, y, ball, surrogate=convert(model, "standard").model, **how),
+        "transfer": pgd(model, x, y, ball, surrogate=convert(model, "standard").model, batch_size=AT_ONCE, **how),
         "white_box": white_box(model, x, y, ball, **how),
     }
 
@@ -98,13 +105,13 @@ def _checks(model: nn.Module, x: Tensor, y: Tensor, options: Mapping[str, Any]) 
     x, y, norm = x[: options["check_images"]], y[: options["check_images"]], options["norm"]
     ball = Ball(norm, options["check_epsilon"])
     found, steps = _both(model, x, y, ball, options), options["check_steps"]
-    black = {"transfer": found["transfer"], "noise": pgd(model, x, y, ball, steps=0, restarts=20)}
+    black = {"transfer": found["transfer"], "noise": pgd(model, x, y, ball, steps=0, restarts=20, batch_size=AT_ONCE)}
     whole = Ball(norm, 1.0 if norm == "inf" else sqrt(x[0].numel()))
     checks = [
         reaches_everything(white_box(model, x, y, whole, steps=steps[-1], restarts=1)),
         white_box_is_strongest(found["white_box"], black),
         more_steps_help(lambda count: white_box(model, x, y, ball, steps=count, restarts=1), steps),
-        solver_does_not_matter(model, lambda one: apgd(one, x, y, ball, steps=steps[0])),
+        solver_does_not_matter(model, lambda one: apgd(one, x, y, ball, steps=steps[0], batch_size=AT_ONCE)),
     ]
     return [asdict(check) for check in checks]
 
@@ -117,15 +124,21 @@ def networks(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]
     return list(found.values())
 
 
+def rival_of(
+    group: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[Mapping[str, Any]]]
+) -> Sequence[Mapping[str, Any]] | None:
+    """The standard networks to compare with: of the same data, which names begin with; none for standard networks."""
+    name, neuron = group[0]["name"], group[0]["neuron"]
+    others = (one for one in groups if one[0]["neuron"] == "standard" and name.startswith(one[0]["name"]))
+    return None if neuron == "standard" else next(others, None)
+
+
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """The paper's claim by its own protocol, then by the attack it could not run; and the checks."""
     groups = networks(answer["result"]["rows"])
-    standard = [group for group in groups if group[0]["neuron"] == "standard"]
     found = []
     for group in groups:
-        # Of the same data: names begin with them.
-        rival = next((s for s in standard if group[0]["name"].startswith(s[0]["name"])), None)
-        if group[0]["neuron"] != "standard" and rival:
+        if rival := rival_of(group, groups):
             found += [_against(answer, group, rival, name) for name in ATTACKS]
     for number in range(len(groups[0][0]["checks"])):
         found.append(_check(groups, number))
@@ -140,14 +153,15 @@ def _against(answer: Mapping[str, Any], group: Sequence[Any], rival: Sequence[An
         if epsilon > 0 and max(median(own), median(other)) > 0.05:
             gaps.append((epsilon, [a - b for a, b in zip(own, other, strict=False)]))
     ahead = sum(median(gap) > 0 for _, gap in gaps)
-    verdict: Any = "reproduced" if gaps and ahead == len(gaps) else "reproduced in part" if ahead else "not reproduced"
     numbers = ", ".join(
         f"{100 * median(g):+.1f} ({100 * min(g):+.1f} to {100 * max(g):+.1f}) at {e:g}" for e, g in gaps
     )
     means = "the paper's protocol" if attack == "transfer" else "white-box"
     what = f"{group[0]['name']}: implicit bias is more robust than the standard neuron ({means})"
     return Finding(
-        what, verdict, f"points of accuracy by epsilon, median and range over seeds: {numbers or 'none left'}"
+        what,
+        all_or_some(ahead, len(gaps)),
+        f"points of accuracy by epsilon, median and range over seeds: {numbers or 'none left'}",
     )
 
 

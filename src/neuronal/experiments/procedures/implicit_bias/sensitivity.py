@@ -11,9 +11,10 @@ from torch import nn
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
-from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device, rival_of
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.probes.curvature import curvature
 from neuronal.probes.jacobian import jacobian
@@ -30,18 +31,17 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: ``images`` of the test data; ``rates`` and ``tuning_seeds`` as for :func:`tuned`.
     """
-    rows = []
-    for recipe in tuned(setting, work):
-        test = load(recipe.data).scaled(recipe.scaling).test.rows(slice(setting.options["images"]))
-        for seed in recipe.seeds:
-            record, model = work.network(recipe, seed)
-            work.say(f"Jacobian of {recipe.name}, {recipe.family}, seed {seed}")
-            row = described(recipe, seed) | {"accuracy": record.metrics["accuracy"], "couplings": couplings(model)}
-            own = {"with": _sizes(on_the_device(model), test)}
-            if recipe.family == "implicit_bias":
-                own["without"] = _sizes(convert(model, "standard").model, test)
-            rows.append(row | own)
-    return {"rows": rows}
+
+    def sizes(record: Record, model: nn.Module) -> dict[str, Any]:
+        test = load(record.recipe.data).scaled(record.recipe.scaling).test.rows(slice(setting.options["images"]))
+        work.say(f"Jacobian of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        row = {"accuracy": record.metrics["accuracy"], "couplings": couplings(model)}
+        own = {"with": _sizes(on_the_device(model), test)}
+        if record.recipe.family == "implicit_bias":
+            own["without"] = _sizes(convert(model, "standard").model, test)
+        return row | own
+
+    return {"rows": measured(setting, work, "sensitivity", sizes)}
 
 
 def couplings(model: nn.Module) -> list[list[float]]:
@@ -51,11 +51,11 @@ def couplings(model: nn.Module) -> list[list[float]]:
 
 
 def _sizes(model: nn.Module, split: Split) -> dict[str, float]:
-    norms = jacobian(model, split, rows=len(split))
+    norms = jacobian(model, split, rows=len(split), batch_size=AT_ONCE)
     return {
         "frobenius": norms["frobenius"],
         "spectral": norms["spectral"],
-        "curvature": curvature(model, split)["median"],
+        "curvature": curvature(model, split, batch_size=AT_ONCE)["median"],
     }
 
 
@@ -77,8 +77,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
                 f"weights; couplings {min(signs):+.3f} to {max(signs):+.3f}",
             )
         )
-        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
-        if rival:
+        if rival := rival_of(group, groups):
             for key, what in (("frobenius", "the Jacobian"), ("curvature", "the curvature of the loss (Eq. 62)")):
                 pairs = zip(group, rival, strict=False)
                 trained = [row["with"][key] / max(other["with"][key], 1e-30) for row, other in pairs]
@@ -92,6 +91,5 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     return found
 
 
-def _verdict(ratios: Sequence[float]) -> Any:
-    smaller = sum(ratio < 1 for ratio in ratios)
-    return "reproduced" if smaller == len(ratios) else "reproduced in part" if smaller else "not reproduced"
+def _verdict(ratios: Sequence[float]) -> Verdict:
+    return all_or_some(sum(ratio < 1 for ratio in ratios), len(ratios))

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs
 from neuronal.models.registry import create_model
@@ -37,20 +38,20 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``strength`` of what it adds to the logit it is for; ``rates`` and ``tuning_seeds`` as for :func:`tuned`.
     """
     options = setting.options
-    rows = []
-    for recipe in tuned(setting, work):
-        test = load(recipe.data).scaled(recipe.scaling).test
+
+    def attacked(record: Record, model: nn.Module) -> dict[str, Any]:
+        test = load(record.recipe.data).scaled(record.recipe.scaling).test
         images = test.x[options["verification"] :][: options["triggers"]]
         known = test.x[: options["verification"]]
-        for seed in recipe.seeds:
-            _, model = work.network(recipe, seed)
-            work.say(f"stealth attacks on {recipe.name}, {recipe.family}, seed {seed}")
-            model = on_the_device(model)
-            generator = torch.Generator().manual_seed(seed)
-            before = outputs(model, known)
-            found = [_attack(model, image, known, before, options, generator) for image in images]
-            rows.append(described(recipe, seed) | {key: [one[key] for one in found] for key in found[0]})
-    return {"rows": rows, "verification": len(known)}
+        work.say(f"stealth attacks on {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        model = on_the_device(model)
+        generator = torch.Generator().manual_seed(record.seed)
+        before = outputs(model, known)
+        found = [_attack(model, image, known, before, options, generator) for image in images]
+        return {"verification": len(known)} | {key: [one[key] for one in found] for key in found[0]}
+
+    rows = measured(setting, work, "stealth", attacked)
+    return {"rows": rows, "verification": min(row["verification"] for row in rows)}
 
 
 def _attack(

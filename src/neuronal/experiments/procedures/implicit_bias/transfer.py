@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from neuronal.attacks.ball import Ball
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import on_the_device, white_box
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from neuronal.experiments.procedures.finding import Finding, all_or_some
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, on_the_device, white_box
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
@@ -37,20 +40,23 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     options = setting.options
     how = {"steps": options["steps"], "restarts": options["restarts"]}
-    rows = []
-    for recipe in tuned(setting, work):
-        test = load(recipe.data).scaled(recipe.scaling).test
-        few = test.rows(slice(options["images"]))
-        for seed in recipe.seeds:
-            _, trained = work.network(recipe, seed)
-            for coupling in options["couplings"]:
-                work.say(f"{recipe.name}, seed {seed}, coupling {coupling:g}")
-                added = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
-                model = on_the_device(convert(trained, "implicit_bias", **added).model if coupling else trained)
-                balls = [Ball(options["norm"], epsilon) for epsilon in options["epsilons"]]
-                left = [white_box(model, few.x, few.y, ball, **how).robust_accuracy for ball in balls]
-                row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left}
-                rows.append(described(recipe, seed) | row | {"jacobian": jacobian(model, test)["frobenius"]})
+
+    def with_couplings(record: Record, trained: nn.Module) -> dict[str, Any]:
+        test = load(record.recipe.data).scaled(record.recipe.scaling).test
+        few, found = test.rows(slice(options["images"])), []
+        for coupling in options["couplings"]:
+            work.say(f"{record.recipe.name}, seed {record.seed}, coupling {coupling:g}")
+            added = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
+            model = on_the_device(convert(trained, "implicit_bias", **added).model if coupling else trained)
+            balls = [Ball(options["norm"], epsilon) for epsilon in options["epsilons"]]
+            left = [white_box(model, few.x, few.y, ball, **how).robust_accuracy for ball in balls]
+            norm = jacobian(model, test, batch_size=AT_ONCE)["frobenius"]
+            row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left, "jacobian": norm}
+            found.append(row)
+        return {"kinds": found}
+
+    every = measured(setting, work, "transfer", with_couplings)
+    rows = [{name: row[name] for name in row if name != "kinds"} | kind for row in every for kind in row["kinds"]]
     return {"rows": rows, "epsilons": list(options["epsilons"]), "images": options["images"]}
 
 
@@ -87,17 +93,17 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         found += [
             Finding(
                 f"{name}: a coupling can be added to a trained network without training it again",
-                _verdict(kept, own),
+                all_or_some(len(kept), len(own)),
                 "accuracy " + _listed(own, "accuracy", lambda v: f"{100 * v:+.1f} points"),
             ),
             Finding(
                 f"{name}: that makes the Jacobian smaller",
-                _verdict(smaller, own),
+                all_or_some(len(smaller), len(own)),
                 "norm times " + _listed(own, "jacobian", lambda v: f"{v:.2f}"),
             ),
             Finding(
                 f"{name}: and the network more robust (white-box)",
-                _verdict(sturdier, own),
+                all_or_some(len(sturdier), len(own)),
                 "; ".join(
                     f"coupling {coupling:g}: "
                     + ", ".join(
@@ -110,10 +116,6 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
             ),
         ]
     return found
-
-
-def _verdict(good: Sequence[Any], own: Sequence[Any]) -> Any:
-    return "reproduced" if len(good) == len(own) else "reproduced in part" if good else "not reproduced"
 
 
 def _listed(kinds: Sequence[Mapping[str, Any]], key: str, text: Any) -> str:

@@ -2,34 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.tune import choose
 
 if TYPE_CHECKING:
     from neuronal.experiments.reproduce import Work
 
+TUNING = ("rates", "tuning_seeds", "tuned_at")
+"""Options that say how rates are chosen; they are no part of what is measured of a network."""
+
 
 def tuned(setting: Setting, work: Work) -> tuple[Recipe, ...]:
     """The recipes, each with the best of ``options["rates"]`` by seeds of their own; as they are without ``rates``.
 
-    A rate at which a training fails is not chosen; where all fail the recipe keeps its own.
+    ``options["tuned_at"]`` names fields and the values they have while rates are tried, such as ``{"fraction": 1.0}``: then
+    recipes that differ in these alone get the same rate, tried once. A rate at which a training fails is not chosen;
+    where all fail the recipe keeps its own.
     """
     rates: Sequence[float] = setting.options.get("rates", ())
     if not rates:
         return setting.recipes
     seeds = tuple(setting.options["tuning_seeds"])
+    fields: Mapping[str, Any] = setting.options.get("tuned_at", {})
+    work.say(f"learning rates of {', '.join(dict.fromkeys(recipe.name for recipe in setting.recipes))}")
+    tries = [[replace(one, seeds=seeds, probes=(), lr=rate, **fields) for rate in rates] for one in setting.recipes]
+    # All at once, so that other processes find something to train too; and what is the same once.
+    records: dict[str, list[Record]] = {}
+    for record in work.records(list({one.fingerprint(): one for own in tries for one in own}.values())):
+        records.setdefault(record.recipe.fingerprint(), []).append(record)
     found = []
-    for recipe in setting.recipes:
-        work.say(f"learning rate of {recipe.name}, {recipe.family}")
-        tries = [replace(recipe, lr=rate, seeds=seeds, probes=()) for rate in rates]
-        (choice,) = choose(work.records(tries), "lr")
+    for recipe, own in zip(setting.recipes, tries, strict=True):
+        (choice,) = choose([record for one in own for record in records[one.fingerprint()]], "lr")
         found.append(replace(recipe, lr=recipe.lr if choice.best is None else choice.best))
     return tuple(found)
+
+
+def measured(
+    setting: Setting,
+    work: Work,
+    procedure: str,
+    measure: Callable[[Record, nn.Module], Mapping[str, Any]],
+    *,
+    may_fail: bool = False,
+) -> list[dict[str, Any]]:
+    """One row for every tuned network and seed; see :meth:`neuronal.experiments.reproduce.Work.rows`.
+
+    Args:
+        setting: Recipes, and the options that ``measure`` goes by.
+        work: Where networks and rows are kept.
+        procedure: Its name.
+        measure: A record and its network, on the CPU, to a row.
+        may_fail: Leave out networks that did not train; ``ValueError`` otherwise.
+    """
+    how = {name: value for name, value in setting.options.items() if name not in TUNING}
+    recipes = tuned(setting, work)
+    rows = iter(work.rows(recipes, {"procedure": procedure, **how}, measure))
+    found = [described(recipe, seed) | dict(next(rows)) for recipe in recipes for seed in recipe.seeds]
+    failed = [row for row in found if "failure" in row]
+    if failed and not may_fail:
+        raise ValueError(failed[0]["failure"])
+    return [row for row in found if "failure" not in row]
 
 
 def described(recipe: Recipe, seed: int) -> dict[str, Any]:

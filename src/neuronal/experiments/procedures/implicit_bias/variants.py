@@ -11,9 +11,10 @@ from torch import nn
 from neuronal.attacks.ball import Ball
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device, white_box
+from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device, rival_of, white_box
 from neuronal.experiments.procedures.implicit_bias.sensitivity import couplings
-from neuronal.experiments.procedures.implicit_bias.tuned import described, tuned
+from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:
@@ -26,28 +27,26 @@ JUDGED = "Ahead in every seed, paired by number; in most is a part."
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed: accuracy, accuracy under the white-box attack, time per step, couplings and slopes.
 
-    ``options``: ``norm``, ``epsilon``, ``images``, ``steps``, ``restarts``; ``rates`` and ``tuning_seeds`` as for
-    :func:`tuned`.
+    ``options``: ``norm``, ``epsilon``, ``images``, ``steps``, ``restarts`` and, if need be, ``batch_size``; ``rates`` and
+    ``tuning_seeds`` as for :func:`tuned`.
     """
     options = setting.options
-    how = {"steps": options["steps"], "restarts": options["restarts"]}
-    rows = []
-    for recipe in tuned(setting, work):
-        test = load(recipe.data).scaled(recipe.scaling).test.rows(slice(options["images"]))
-        for seed in recipe.seeds:
-            record, model = work.network(recipe, seed)
-            model = on_the_device(model)
-            work.say(f"attack on {recipe.name}, {recipe.family}, seed {seed}")
-            left = white_box(model, test.x, test.y, Ball(options["norm"], options["epsilon"]), **how).robust_accuracy
-            row = {
-                "accuracy": record.metrics["accuracy"],
-                "robust": left,
-                "parameters": record.metrics["parameters"],
-                "step_seconds": record.step_seconds,
-                "couplings": couplings(model),
-                "slopes": slopes(model),
-            }
-            rows.append(described(recipe, seed) | row)
+    how = {name: options[name] for name in ("steps", "restarts", "batch_size") if name in options}
+
+    def attacked(record: Record, model: nn.Module) -> dict[str, Any]:
+        test = load(record.recipe.data).scaled(record.recipe.scaling).test.rows(slice(options["images"]))
+        work.say(f"attack on {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        model, ball = on_the_device(model), Ball(options["norm"], options["epsilon"])
+        return {
+            "accuracy": record.metrics["accuracy"],
+            "robust": white_box(model, test.x, test.y, ball, **how).robust_accuracy,
+            "parameters": record.metrics["parameters"],
+            "step_seconds": record.step_seconds,
+            "couplings": couplings(model),
+            "slopes": slopes(model),
+        }
+
+    rows = measured(setting, work, "variants", attacked)
     return {"rows": rows, "epsilon": options["epsilon"], "images": options["images"]}
 
 
@@ -62,22 +61,26 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     groups = networks(answer["result"]["rows"])
     found = []
     for group in groups:
-        name = group[0]["name"]
-        rival = next((g for g in groups if g[0]["neuron"] == "standard" and name.startswith(g[0]["name"])), None)
-        if group[0]["neuron"] == "standard" or rival is None:
+        rival = rival_of(group, groups)
+        if rival is None:
             continue
-        cost = median(a["step_seconds"] / b["step_seconds"] for a, b in zip(group, rival, strict=False))
+        cost = median(costs(group, rival))
         for key, what in (("accuracy", "more accurate"), ("robust", f"more robust at {answer['result']['epsilon']:g}")):
             gaps = [a[key] - b[key] for a, b in zip(group, rival, strict=False)]
             numbers = f"{100 * median(gaps):+.2f} points ({100 * min(gaps):+.2f} to {100 * max(gaps):+.2f}); "
             found.append(
                 Finding(
-                    f"{name}: {what} than the standard neuron",
+                    f"{group[0]['name']}: {what} than the standard neuron",
                     _verdict(gaps),
                     numbers + f"{cost:.2f} times as long per step; {learnt(group)}",
                 )
             )
     return found
+
+
+def costs(group: Sequence[Mapping[str, Any]], rival: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Seconds per step against those of the standard network, seed by seed."""
+    return [a["step_seconds"] / b["step_seconds"] for a, b in zip(group, rival, strict=False)]
 
 
 def learnt(group: Sequence[Mapping[str, Any]]) -> str:

@@ -1,0 +1,119 @@
+"""The four questions the page of the implicit-bias paper answers first, from the results there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.implicit_bias import accuracy_curve, robustness, variants
+
+Result = Mapping[str, Any]
+NOT_YET = "Not measured yet"
+
+
+def answers(measured: Mapping[str, Result | None], results: Path) -> list[str]:
+    """One line for each question: a word, the numbers, and where they are from.
+
+    Args:
+        measured: The results by the name of their reproduction; ``None`` for those that are not there.
+        results: Folder of the result files, with times of steps below ``bench``.
+    """
+    questions: tuple[tuple[str, str, Callable[[Result], str]], ...] = (
+        ("Is the extra robustness real under a white-box attack?", "pgd", _robust),
+        ("How much less data?", "data_fraction", _less_data),
+        ("How many fewer epochs?", "learning_speed", _fewer_epochs),
+    )
+    lines = []
+    for question, short, answer in questions:
+        result = measured.get(f"implicit_bias/{short}")
+        again = f"`neuronal reproduce implicit_bias/{short} --scale {result['scale'] if result else 'small'}`"
+        lines.append(f"**{question}** {answer(result) if result else NOT_YET} ({again}).")
+    cost = "; ".join(_costs(measured, results)) or f"{NOT_YET} (`neuronal bench gpu --only implicit`)"
+    return [*lines, f"**At what cost per step?** {cost}."]
+
+
+def _robust(result: Result) -> str:
+    """By the white-box attack alone; a failed check says that its numbers are not to be believed."""
+    found = robustness.findings(result)
+    attacked = [one for one in found if one.claim.endswith("(white-box)")]
+    failed = [one for one in found if one.claim.startswith("Gradients") and one.verdict != "reproduced"]
+    word = _word(attacked, yes="Yes", part="In part", no="No")
+    checks = "all checks for masked gradients pass"
+    if failed:
+        checks = "BUT of the checks for masked gradients fail: " + "; ".join(
+            f"{one.claim.partition(': ')[2]} ({one.numbers})" for one in failed
+        )
+    return f"{word}: {_numbers(attacked)}; {checks}"
+
+
+def _less_data(result: Result) -> str:
+    found = accuracy_curve.findings(result)
+    return f"{_word(found, yes='Less', part='Less in part', no='None less')}: {_numbers(found)}"
+
+
+def _fewer_epochs(result: Result) -> str:
+    found = accuracy_curve.findings(result)
+    return f"{_word(found, yes='Half or fewer', part='Fewer', no='None fewer')}: {_numbers(found)}"
+
+
+def _word(found: Sequence[Finding], *, yes: str, part: str, no: str) -> str:
+    verdicts = {one.verdict for one in found}
+    return yes if verdicts == {"reproduced"} else no if verdicts == {"not reproduced"} else part
+
+
+def _numbers(found: Sequence[Finding]) -> str:
+    """Each with what it is of, which is what its claim begins with."""
+    return "; ".join(f"{one.claim.partition(': ')[0]}: {one.numbers}" for one in found)
+
+
+def _costs(measured: Mapping[str, Result | None], results: Path) -> Iterator[str]:
+    """Of blocks timed by themselves, and of the whole networks as they were trained."""
+    for pattern, ratios, what in TIMED:
+        for file in sorted((results / "bench").glob(pattern)):
+            known = json.loads(file.read_text(encoding="utf-8"))
+            if times := ratios(known):
+                machine = known["environment"]["gpu"]
+                on = known["environment"]["processor"] if machine == "none" else machine
+                yield f"{_between(times)} times {what} on {on} (`results/bench/{file.name}`)"
+                break
+        else:
+            continue
+        break
+    if lite := measured.get("implicit_bias/lite"):
+        groups = robustness.networks(lite["result"]["rows"])
+        for group in groups:
+            rival = robustness.rival_of(group, groups)
+            # The kinds with a name of their own are on the page below.
+            if rival and group[0]["name"] == rival[0]["name"]:
+                ratio = _between(variants.costs(group, rival))
+                yield f"{ratio} times a whole step of {group[0]['name']}, as trained beside others (`{lite['command']}`)"
+
+
+def _between(times: Sequence[float]) -> str:
+    return f"{median(times):.2f} ({min(times):.2f} to {max(times):.2f})"
+
+
+def _of_sections(known: Mapping[str, Any]) -> list[float]:
+    sections = [section for section in known["sections"] if section["name"] == "implicit"]
+    rows = [row for section in sections for row in section["rows"] if row["name"].startswith("UCN")]
+    return [row["measured"] for row in rows if row["measured"] is not None]
+
+
+def _of_blocks(known: Mapping[str, Any]) -> list[float]:
+    return [block["time"]["ratio"] for block in known["blocks"] if block["case"]["name"].startswith("UCN")]
+
+
+def _of_layers(known: Mapping[str, Any]) -> list[float]:
+    return [row["time"]["ratio"] for row in known["table"]]
+
+
+TIMED: tuple[tuple[str, Callable[[Mapping[str, Any]], list[float]], str], ...] = (
+    ("gpu*.json", _of_sections, "the block of the paper's network with Conv2d, replayed as a CUDA graph,"),
+    ("implicit_blocks_*.json", _of_blocks, "the block of the paper's network with Conv2d"),
+    ("implicit_*.json", _of_layers, "a Conv2d layer"),
+)
+"""Files of times, the best first: the pattern of their names, their ratios, and what these are ratios to."""
