@@ -13,9 +13,9 @@ PLANE: Mapping[str, Any] = {
     "couplings": (-0.1, -0.5, -2.0, 0.05),
     "coupling": -0.5,
     "slopes": (1.0, 10.0, 30.0),
-    "epochs": 40,
+    "epochs": 100,
     "grid": 61,
-    "seeds": (0, 1, 2),
+    "seeds": tuple(range(10)),
 }
 BOUNDARY_2D = Reproduction(
     name="implicit_bias/boundary_2d",
@@ -34,7 +34,6 @@ BOUNDARY_2D = Reproduction(
                 "slopes": (1.0, 3.0, 10.0, 30.0),
                 "epochs": 400,
                 "grid": 201,
-                "seeds": tuple(range(10)),
             }
         ),
     },
