@@ -161,6 +161,12 @@ def test_published_weights_are_asked_for_in_each_librarys_words(tmp_path, monkey
     assert asked == {name: {} for name in names}
 
 
+def test_a_wrong_model_is_found_before_anything_is_trained(tmp_path):
+    with pytest.raises(ValueError, match="Unknown model 'resnet81'"):
+        reproduce(REPRODUCTIONS["zero_bias/zero_image"], "smoke", runs=tmp_path, results=tmp_path, models=["resnet81"])
+    assert not list(tmp_path.rglob("*.json"))
+
+
 def answer_with(zero, standard, reported=None):
     """A result of Table 1 with these curves, one per seed."""
 

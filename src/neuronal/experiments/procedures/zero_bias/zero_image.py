@@ -34,18 +34,22 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``options``: ``models``, named as for :func:`neuronal.convert.sources.from_source`; ``pretrained``, whether with the
     weights their library downloads.
     """
+    # First: a name that is not known ends it before anything is trained.
+    given = [_given(source, setting, work) for source in setting.options.get("models", ())]
     rows = []
     for record in work.records(setting.recipes):
         if record.failure is None:
             p = record.probes["zero_image"]["probabilities"]
             rows.append(_row(record.recipe.name, record.recipe.family, record.seed, p))
-    for source in setting.options.get("models", ()):
-        work.say(source)
-        library = source.partition(":")[0] if setting.options.get("pretrained") else ""
-        model = from_source(source, **WEIGHTS.get(library, {}))
-        logits = outputs(model, torch.zeros(1, *input_shape(model)))[0].double()
-        rows.append(_row(source, "", 0, logits.softmax(0).tolist()))
-    return {"rows": rows}
+    return {"rows": rows + given}
+
+
+def _given(source: str, setting: Setting, work: Work) -> dict[str, Any]:
+    work.say(source)
+    library = source.partition(":")[0] if setting.options.get("pretrained") else ""
+    model = from_source(source, **WEIGHTS.get(library, {}))
+    logits = outputs(model, torch.zeros(1, *input_shape(model)))[0].double()
+    return _row(source, "", 0, logits.softmax(0).tolist())
 
 
 def _row(name: str, neuron: str, seed: int, probabilities: list[float]) -> dict[str, Any]:
