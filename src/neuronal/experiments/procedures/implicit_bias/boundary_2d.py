@@ -37,8 +37,7 @@ STRAIGHT = 1e-6
 JUDGED = (
     "Medians over seeds are compared: of accuracies with every setting (with some is a part), of how many "
     "midpoints of a class lie outside it, and of the curvature of the boundary's strongest tenth, which has to "
-    "grow all the way (in the end is a part). The slope matters if that changes by more than a factor of 2. Seeds "
-    "are few and spread widely."
+    "grow all the way (in the end is a part). The slope matters if that changes by more than a factor of 2."
 )
 
 
