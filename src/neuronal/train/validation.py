@@ -20,7 +20,7 @@ def validate(model: nn.Module, split: Split, batch_size: int, loss_name: str) ->
     device, numbers = split.answers.device, split.answers.is_floating_point()
     loss = torch.zeros((), dtype=torch.float64, device=device)
     counts = torch.zeros(2, dtype=torch.long, device=device)
-    names = () if numbers else ("accuracy",)
+    names = [] if numbers else ["accuracy"]
     for start in range(0, len(split), batch_size):
         batch = split.rows(slice(start, start + batch_size))
         x, y = batch.x, batch.y
@@ -28,7 +28,7 @@ def validate(model: nn.Module, split: Split, batch_size: int, loss_name: str) ->
         loss += loss_of(logits.float(), y, loss_name, "sum")
         counts[0] += num_right(logits, y)
         if not numbers and logits.shape[1] > 5:
-            names = ("accuracy", "top5")
+            names = ["accuracy", "top5"]
             counts[1] += num_among(logits, y, 5)
     for module, mode in modes:
         module.training = mode
