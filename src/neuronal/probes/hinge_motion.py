@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import degrees, prod
 from typing import Any
 
@@ -68,6 +69,8 @@ class HingeMotion:
         if not self._watched:
             raise ValueError("hinge_motion needs a network with a hidden layer, got none.")
         # See Note [Looking later].
+        self._names = [list(part.reads()) for part in self._watched]
+        self._reads = [read for part in self._watched for read in part.reads().values()]
         self._slots: list[list[Tensor]] = []
         self._kept: list[dict[str, Tensor]] = []
         self._num_slots, self._filled, self._looks = 0, 0, 0
@@ -131,21 +134,25 @@ class HingeMotion:
 
     @torch.no_grad()
     def _look(self) -> None:
-        parts = [part.parts() for part in self._watched]
-        values = [value for one in parts for value in one.values()]
+        values = [read() for read in self._reads]
         if not self._num_slots:
             most, numbers = AT_ONCE.get(values[0].device.type, AT_ONCE["cuda"])
-            self._num_slots = count = max(1, min(most, numbers // sum(value.numel() for value in values)))
-            self._kept = [{n: v.new_empty(count, *v.shape) for n, v in one.items()} for one in parts if count > 1]
-            self._slots = [[kept[i] for one in self._kept for kept in one.values()] for i in range(count)]
+            self._num_slots = max(1, min(most, numbers // sum(value.numel() for value in values)))
+            if self._num_slots > 1:
+                room = [value.new_empty(self._num_slots, *value.shape) for value in values]
+                self._kept, self._slots = self._by_layer(room), [list(slot) for slot in zip(*room, strict=True)]
         self._filled += 1
         if self._num_slots == 1:
             # Nothing to wait for, so nothing to copy.
-            self._kept = [{n: v.unsqueeze(0) for n, v in one.items()} for one in parts]
+            self._kept = self._by_layer([value.unsqueeze(0) for value in values])
         else:
             torch._foreach_copy_(self._slots[self._filled - 1], values)
         if self._filled == self._num_slots:
             self._work_out()
+
+    def _by_layer(self, values: Iterable[Tensor]) -> list[dict[str, Tensor]]:
+        left = iter(values)
+        return [{name: next(left) for name in names} for names in self._names]
 
     @torch.no_grad()
     def _work_out(self) -> None:
@@ -210,24 +217,24 @@ class _Watched:
     offset: Tensor = field(default_factory=lambda: torch.empty(0))
     _cut: dict[tuple[int, int], Hinge] = field(default_factory=dict)
 
-    def parts(self) -> dict[str, Tensor]:
-        """All that decides where the boundaries are."""
-        layer, norm, found = self.layer, self.norm, dict[str, Any]()
+    def reads(self) -> dict[str, Callable[[], Tensor]]:
+        """What reads all that decides where the boundaries are."""
+        layer, norm = self.layer, self.norm
         if isinstance(layer, _GEOMETRIC) and layer.delta is not None:
-            found = {"delta": layer.delta, "offset": layer.offset}
             # Behind the ReLU a scale, of whatever sign, has nothing to do with the boundary.
-            found["scale"] = None if layer.activation == "relu" else layer.scale
+            scale = None if layer.activation == "relu" else _reader(layer, "scale")
+            found = {"delta": _reader(layer, "delta"), "offset": _reader(layer, "offset"), "scale": scale}
         elif getattr(layer, "activation", None) == "relu":
-            found = {"weight": layer.direction(), "bias": layer.offset}
+            found = {"weight": layer.direction, "bias": _reader(layer, "offset")}
         else:
-            found = {"weight": layer.weight, "bias": layer.bias}
+            found = {"weight": _reader(layer, "weight"), "bias": _reader(layer, "bias")}
         if self.centre is not None:
-            found["centre"] = self.centre.running_mean
+            found["centre"] = _reader(self.centre, "running_mean")
         if norm is not None:
-            found |= {"mean": norm.running_mean, "norm_bias": getattr(norm, "bias", None)}
+            found |= {"mean": _reader(norm, "running_mean"), "norm_bias": _reader(norm, "bias")}
             if not isinstance(norm, InputMeanNorm):
-                found |= {"variance": norm.running_var, "norm_weight": norm.weight}
-        return {name: value for name, value in found.items() if value is not None}
+                found |= {"variance": _reader(norm, "running_var"), "norm_weight": _reader(norm, "weight")}
+        return {name: read for name, read in found.items() if read is not None}
 
     def place(self, parts: Mapping[str, Tensor], num_slots: int) -> None:
         """Works the boundaries of some looks out."""
@@ -271,6 +278,15 @@ class _Watched:
         elif "mean" in parts:
             offset = offset - parts["mean"] + parts.get("norm_bias", 0.0)
         return weight, offset
+
+
+def _reader(module: nn.Module, name: str) -> Callable[[], Tensor] | None:
+    """What reads a tensor of a module as it is then; nothing where there is none."""
+    for kept in (module._parameters, module._buffers):
+        if kept.get(name) is not None:
+            # Straight from where torch keeps it: asking the module goes a longer way, which is felt step by step.
+            return partial(kept.__getitem__, name)  # type: ignore[return-value]
+    return None if getattr(module, name, None) is None else partial(getattr, module, name)
 
 
 def _fan_in(layer: Any) -> int:
