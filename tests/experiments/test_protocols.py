@@ -225,3 +225,19 @@ def test_curves_are_drawn_by_protocol_and_batch():
     for one, followed in zip(drawn[:2], ("test", "held-out"), strict=True):
         for words in ("training loss", "training accuracy", f"{followed} accuracy", f"{followed} top-5", "SP", "GmP"):
             assert words in one.svg
+
+
+def test_ahead_of_all_but_within_chance_is_not_reproduced():
+    """What the page says of verdicts: beyond chance against some is a part, against none it is not reproduced."""
+
+    def verdict(spread):
+        measured = rows(SP=1.0, BN=0.9, GmP=0.5)
+        for row in measured:
+            wide = 0.9 if row["method"] in spread else 0.001 * (row["method"] != "GmP")
+            row["values"] = [value + gap for value, gap in zip(row["values"], (0.0, wide, -wide), strict=True)]
+        result = {"rows": measured, "differences": against(measured, "GmP"), "best": "GmP"}
+        return findings({"result": result, "reported": {}})[0].verdict
+
+    assert verdict(()) == "reproduced"
+    assert verdict(("SP",)) == "reproduced in part"
+    assert verdict(("SP", "BN")) == "not reproduced"

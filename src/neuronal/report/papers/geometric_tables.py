@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -39,8 +39,27 @@ def _protocols(title: str, rows: Sequence[Mapping[str, Any]], reported: Mapping[
         drawn.add_row(f"{data}, {batch}" if images else data, method, *cells, str(failed))
     seeds = max(len(row["seeds"]) for row in rows)
     what = {"accuracy": "accuracy (%)", "top5": "top-5 accuracy (%)"}.get(measure, "RMSE")
-    drawn.caption = f"test {what}, mean ± standard error over {seeds} seeds; clean: the rate is tuned on held-out data"
+    drawn.caption = (
+        f"test {what}, mean ± standard error over {seeds} seeds; published: at the paper's rate, choices while training by "
+        "what its code goes by; clean: the rate is tuned, and all is chosen, on held-out data; "
+        f"{legend(dict.fromkeys(row['method'] for row in rows))}"
+    )
     return drawn
+
+
+METHODS = {
+    "SP": "standard units",
+    "WN": "weight norm",
+    "WN+MBN": "weight norm with mean-only batch norm",
+    "BN": "batch norm",
+    "GmP": "geometric units",
+    "GmP+IMN": "geometric units with input mean norm",
+}
+
+
+def legend(methods: Iterable[str]) -> str:
+    """What the paper's short names stand for."""
+    return ", ".join(f"{name} {METHODS[name]}" for name in methods if name in METHODS)
 
 
 def written(mean: float | None, error: float | None, measure: str) -> str:
@@ -59,6 +78,7 @@ def perturbation(answer: Mapping[str, Any]) -> list[Table]:
     for row in answer["result"]["rows"]:
         cells = (f"{row[key]:.3g}" for key in ("epsilon", "angle", "published_angle", "distance"))
         drawn.add_row(row["method"], *cells)
+    drawn.caption = legend(dict.fromkeys(row["method"] for row in answer["result"]["rows"]))
     many = columns("Many units, angle in degrees", ["method"], ["inputs", "norm", "change", "median", "largest"])
     for row in answer["result"]["many"]:
         # One change in the middle: all are in the file.
@@ -121,6 +141,10 @@ def learning_rates(answer: Mapping[str, Any]) -> list[Table]:
             turned,
             str(len(row["failed"])),
         )
+    drawn.caption = (
+        "accuracies in %, or RMSE, mean ± standard error over seeds; largest turn of any unit in a step, median over seeds; "
+        f"best: on held-out data; {legend(dict.fromkeys(row['method'] for row in result['rows']))}"
+    )
     return [drawn]
 
 
@@ -130,6 +154,7 @@ def widths(answer: Mapping[str, Any]) -> list[Table]:
         estimate = row.get("estimate", {"mean": None, "standard_error": None})
         rmse = written(estimate["mean"], estimate["standard_error"], "rmse")
         drawn.add_row(row["start"], str(row["width"]), f"{row['signal']:.3g}", rmse, str(row["failed"]))
+    drawn.caption = "signal: root mean square of what the last hidden layer puts out before training"
     return [drawn]
 
 

@@ -23,9 +23,10 @@ NEAR = 0.99
 
 JUDGED = (
     "Best is ahead of every other method in the mean, and beyond chance (paired intervals at 95%, corrected for "
-    "their number) against all; without that it is a part. Reported numbers are met within two standard errors of "
-    "both. Where there are curves, fastest is who needs the fewest epochs to 99% of the highest mean accuracy that any "
-    "method but the paper's gets to on the data followed; as fast as another is a part."
+    "their number) against all; beyond chance against some of them is a part, against none it is not reproduced. Reported "
+    "numbers are met within two standard errors of both. Where there are curves, fastest is who needs the fewest epochs "
+    "to 99% of the highest mean accuracy that any method but the paper's gets to on the data followed; as fast as another "
+    "is a part."
 )
 
 
