@@ -1,15 +1,17 @@
 import json
 from copy import deepcopy
 from pathlib import Path
+from time import sleep
 
 import pytest
 import torch
 
 from neuronal.bench import train
-from neuronal.bench.train import Case, bare_loop, measure, measure_preparation, prepare
+from neuronal.bench.train import Case, bare_loop, measure, measure_preparation, measure_watched, prepare
 from neuronal.cli import app as cli
 from neuronal.data.dataset import Dataset, Split
 from neuronal.models.registry import create_model
+from neuronal.probes.hinge_motion import HingeMotion
 from neuronal.train.loop import fit
 from neuronal.train.optim import Plan
 
@@ -74,14 +76,26 @@ def test_the_command_prints_the_table_and_keeps_the_numbers(capsys):
     kept = json.loads(Path("runs/bench/train.json").read_text())
     assert kept["preparation"]["limit"] == 0.1
     assert 0 < kept["preparation"]["time"]["ratio"] < 1
-    assert kept["table"][0]["case"] == {"images": 40, "side": 8, "batch": 16}
+    assert kept["table"][0]["case"] == kept["watched"][0]["case"] == {"images": 40, "side": 8, "batch": 16}
+    assert kept["watched"][0]["limit"] == 1.05
+    assert [line.split()[0] for line in out.splitlines() if "of 8x8" in line or "of 28x28" in line] == [
+        *("fit", "watched", "data")
+    ]
     assert cli.main(["bench", "train", "--rounds", "2", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == set(kept)
 
 
-def test_watching_boundaries_is_timed_against_not_watching():
-    from neuronal.bench.train import measure_watched
+def test_watching_boundaries_is_timed_against_not_watching(monkeypatch):
+    """A probe that sleeps makes the step as much longer, whatever the machine is busy with besides."""
 
+    class Slow(HingeMotion):
+        def _look(self):
+            sleep(0.2)
+            super()._look()
+
+    monkeypatch.setattr(train, "HingeMotion", Slow)
     found = measure_watched(Case(16, 8, 8), rounds=2)
-    assert found.time.ratio > 0
     assert found.limit == 1.05
+    # Two steps, and the end of the epoch.
+    assert found.time.seconds > 0.6
+    assert found.time.ratio > 2

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from neuronal.experiments.procedures.geometric.protocol_table import ahead, findings
-from neuronal.experiments.protocols import METHODS, against, both, method
+from neuronal.experiments.procedures.geometric.protocol_table import ahead, as_long, fastest, findings
+from neuronal.experiments.protocols import METHODS, against, both, in_top5, method
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Failure, Record
 from neuronal.recipes.geometric.methods import PARTS, by
+from neuronal.report.papers import drawings, tables
 
 BASE = Recipe(name="set", data="boston", protocol="published", holdout=0.0, seeds=(0, 1, 2), probes=(), model="mlp1")
 OPTIONS = {"rates": (0.01, 0.1), "holdout": 0.25, "tuning_seeds": 2}
@@ -107,3 +108,136 @@ def test_ahead_is_more_than_two_standard_errors_of_the_difference():
     assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.81, 0.01)], "GmP") == "reproduced in part"
     assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.79, 0.01)], "GmP") == "not reproduced"
     assert ahead([row("SP", 2.0, None, "rmse"), row("GmP", 1.0, None, "rmse")], "GmP") == "reproduced"
+
+
+def test_everything_that_needs_no_choice_is_asked_for_at_once():
+    """Several processes divide what is asked for in one go, and nothing else."""
+    work = Made(lambda recipe, seed: (1.0, 1.0))
+    sizes = []
+    records = work.records
+    work.records = lambda recipes: (sizes.append(sum(len(one.seeds) for one in recipes)), records(recipes))[1]
+    both(by(BASE, "SP", "GmP"), OPTIONS, work)
+    # Two methods as published with three seeds, two rates with two; then the chosen ones.
+    assert sizes == [2 * 3 + 2 * 2 * 2, 2 * 3]
+
+
+def test_rates_of_one_batch_size_are_taken_for_all():
+    sizes = [replace(one, batch_size=size, name=str(size)) for size in (64, 128) for one in by(BASE, "SP", "GmP")]
+    # Batches of 64 would choose 0.01, those of 128 choose 0.1.
+    work = Made(lambda recipe, seed: (1.0, recipe.lr if recipe.batch_size == 64 else 1 / recipe.lr))
+    found = both(sizes, OPTIONS | {"tuning_batch": 128}, work)
+    clean = [row for row in found if row["protocol"] == "clean"]
+    assert [(row["batch"], row["rate"]) for row in clean] == [(64, 0.1), (64, 0.1), (128, 0.1), (128, 0.1)]
+    tried = [(recipe, seed) for recipe, seed in work.asked if recipe.lr == 0.01 and recipe.protocol == "clean"]
+    assert [(method(recipe), recipe.batch_size, seed) for recipe, seed in tried] == [
+        (name, 128, seed) for name in ("SP", "GmP") for seed in (0, 1)
+    ]
+    own = both(sizes, OPTIONS, work)
+    assert [row["rate"] for row in own if row["protocol"] == "clean"] == [0.01, 0.01, 0.1, 0.1]
+
+
+class Images(Made):
+    """Accuracies in the place of errors: the top-5 one is a half more, and every epoch has a tenth of both."""
+
+    def record(self, recipe, seed):
+        accuracy, epochs = self.rule(recipe, seed)
+        before = "holdout" if recipe.protocol == "clean" else "test"
+        rows = tuple(
+            {
+                "loss": 2.0,
+                "accuracy": 0.3,
+                f"{before}_loss": 1.0,
+                f"{before}_accuracy": e,
+                f"{before}_top5": e + 0.12345,
+            }
+            | {"holdout_accuracy": e}
+            for e in epochs
+        )
+        return Record(recipe, seed, {"accuracy": accuracy, "top5": accuracy + 0.5}, rows, {}, None, 1.0, 0.1, "", {})
+
+
+def test_top5_and_curves_are_kept_seed_by_seed():
+    work = Images(lambda recipe, seed: (0.1 * seed, [0.1, 0.2][: 1 + seed % 2]))
+    published, clean = both(by(BASE, "SP"), OPTIONS | {"curves": True}, work)
+    assert published["top5"]["values"] == pytest.approx([0.5, 0.6, 0.7])
+    assert published["top5"]["estimate"]["mean"] == pytest.approx(0.6)
+    for row in (published, clean):
+        assert row["curves"]["accuracy"] == [[0.3], [0.3, 0.3], [0.3]]
+        assert row["curves"]["followed_accuracy"] == [[0.1], [0.1, 0.2], [0.1]]
+        assert row["curves"]["followed_top5"] == [[0.2235], [0.2235, 0.3235], [0.2235]]
+    (five, _) = in_top5([published, {"method": "BN", "failed": {"0": "the loss became nan"}}])
+    assert (five["measure"], five["values"]) == ("top5", published["top5"]["values"])
+    assert in_top5(both(by(BASE, "SP"), OPTIONS, Made(lambda recipe, seed: (1.0, 1.0)))) == []
+
+
+def test_findings_and_tables_of_top5():
+    """GmP is ahead in the first measure and behind in the other, which is made up to be so."""
+    work = Images(lambda recipe, seed: (0.3 + 0.1 * (method(recipe) == "GmP") + 0.001 * seed**2, [0.1]))
+    measured = both(by(BASE, "SP", "GmP"), OPTIONS, work)
+    for row in measured:
+        if row["method"] == "GmP":
+            row["top5"]["values"] = [0.01 * seed for seed in row["seeds"]]
+            row["top5"]["estimate"]["mean"] = 0.01
+    result = {"rows": measured, "differences": against(measured, "GmP"), "best": "GmP"}
+    result["top5_differences"] = against(in_top5(measured), "GmP")
+    reported = {"boston": {"SP": (0.3, 0.01)}, "top5": {"boston": {"SP": (0.1, 0.01), "GmP": (0.01, 0.01)}}}
+    answer = {"result": result, "reported": reported, "title": "t", "where": "w", "scale": "paper", "reproduction": "r"}
+    answer |= {"procedure": "protocol_table"}
+    found = {one.claim: one for one in findings(answer)}
+    assert found["boston, batches of 64: GmP has the highest top-5 accuracy (clean)"].verdict == "not reproduced"
+    assert found["the reported numbers, by the published protocol"].numbers == "1 of 1 within two standard errors"
+    assert found["the reported top-5 accuracies, by the published protocol"].numbers.startswith("1 of 2")
+    one, five = tables(answer)
+    assert [list(table.columns[2].cells) for table in (one, five)] == [
+        ["30.00 ± 1.00", ""],
+        ["10.00 ± 1.00", "1.00 ± 1.00"],
+    ]
+    assert next(iter(five.columns[3].cells)).startswith("80.17")
+    assert "top-5" in five.caption
+
+
+@pytest.mark.parametrize(
+    ("gmp", "verdict"),
+    [([0.2, 0.6, 0.6], "reproduced"), ([0.2, 0.5, 0.6], "reproduced in part"), ([0.2, 0.3, 0.5], "not reproduced")],
+)
+def test_fastest_is_the_first_near_the_best_of_the_others(gmp, verdict):
+    def row(name, *curves):
+        return {"data": "d", "batch": 8, "protocol": "clean", "method": name, "curves": {"followed_accuracy": curves}}
+
+    # BN gets to 0.59 in the third epoch: 99% of that is 0.584. Its other seed has stopped after the second.
+    bn = row("BN", [0.3, 0.5, 0.61], [0.3, 0.57])
+    (found,) = fastest([row("SP", [0.1, 0.1, 0.1]), bn, row("GmP", gmp)], "GmP")
+    assert found.verdict == verdict
+    assert "58.4%" in found.numbers
+    assert "SP never, BN 3" in found.numbers
+    assert as_long([[1.0], [2.0, 3.0]]) == [[1.0, 1.0], [2.0, 3.0]]
+    assert fastest([row("GmP", gmp)], "GmP") == []
+
+
+def test_curves_are_drawn_by_protocol_and_batch():
+    work = Images(lambda recipe, seed: (0.5, [0.1, 0.2, 0.3][: 1 + seed]))
+    recipes = [replace(one, batch_size=size, name=str(size)) for size in (64, 128) for one in by(BASE, "SP", "GmP")]
+    answer = {"result": {"rows": both(recipes, OPTIONS | {"curves": True}, work)}, "reproduction": "r", "title": "t"}
+    drawn = drawings(answer | {"procedure": "protocol_table"})[2:]
+    assert [one.title for one in drawn] == [
+        f"Convergence, {protocol}, batches of {size}" for size in (64, 128) for protocol in ("published", "clean")
+    ]
+    for one, followed in zip(drawn[:2], ("test", "held-out"), strict=True):
+        for words in ("training loss", "training accuracy", f"{followed} accuracy", f"{followed} top-5", "SP", "GmP"):
+            assert words in one.svg
+
+
+def test_ahead_of_all_but_within_chance_is_not_reproduced():
+    """What the page says of verdicts: beyond chance against some is a part, against none it is not reproduced."""
+
+    def verdict(spread):
+        measured = rows(SP=1.0, BN=0.9, GmP=0.5)
+        for row in measured:
+            wide = 0.9 if row["method"] in spread else 0.001 * (row["method"] != "GmP")
+            row["values"] = [value + gap for value, gap in zip(row["values"], (0.0, wide, -wide), strict=True)]
+        result = {"rows": measured, "differences": against(measured, "GmP"), "best": "GmP"}
+        return findings({"result": result, "reported": {}})[0].verdict
+
+    assert verdict(()) == "reproduced"
+    assert verdict(("SP",)) == "reproduced in part"
+    assert verdict(("SP", "BN")) == "not reproduced"

@@ -23,7 +23,9 @@ def test_a_record_holds_what_was_asked_for(quick_records):
     for record in quick_records:
         assert record.failure is None
         assert len(record.epochs) == 2
-        assert set(record.epochs[0]) == {"epoch", "steps", "loss", "accuracy", "lr", "holdout_loss", "holdout_accuracy"}
+        held = {f"holdout_{name}" for name in ("loss", "accuracy", "top5")}
+        assert set(record.epochs[0]) == {"epoch", "steps", "loss", "accuracy", "lr"} | held
+        assert record.metrics["accuracy"] <= record.metrics["top5"] <= 1
         assert set(record.probes) == {"contrast", "zero_image", "dead_units"}
         assert record.probes["contrast"]["accuracy"][0] == record.metrics["accuracy"]
         assert record.environment["torch"]

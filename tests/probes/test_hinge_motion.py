@@ -10,7 +10,8 @@ from neuronal.data.dataset import Split
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.run import run
 from neuronal.models.registry import create_model
-from neuronal.ops.hinge import Hinge
+from neuronal.ops.hinge import Hinge, hinge
+from neuronal.probes import hinge_motion
 from neuronal.probes.hinge_motion import PLACES, STEPS, HingeMotion, motion
 from neuronal.train.loop import fit
 from neuronal.train.optim import Plan
@@ -126,3 +127,50 @@ def test_a_negative_scale_behind_the_relu_leaves_the_boundary_where_it_is():
     with torch.no_grad():
         model.features[1].scale.neg_()
     assert probe(model, 1) == {"hinge_angle": 0.0, "hinge_distance": 0.0}
+
+
+@pytest.mark.parametrize("at_once", [(1, 2**17), (4, 2**17), (64, 2**17), (64, 150)])
+def test_steps_worked_out_together_are_those_one_by_one(monkeypatch, at_once):
+    """Eleven steps, told in two epochs, against the hinges of copied weights: slots that are left over count too."""
+    monkeypatch.setitem(hinge_motion.AT_ONCE, "cpu", at_once)
+    torch.manual_seed(0)
+    model = create_model("fcn", num_classes=2, in_chans=1, img_size=2, widths=(4, 3))
+    layers = [model.features[1], model.features[3]]
+    probe, told, plain, before = HingeMotion(model), [], [], None
+    for number in range(11):
+        now = [hinge(layer.weight.detach().clone(), layer.bias.detach().clone()) for layer in layers]
+        model(torch.randn(2, 1, 2, 2))
+        if before:
+            moved = [motion(one, other) for one, other in zip(before, now, strict=True)]
+            plain.append([max(pair[i].max().item() for pair in moved) for i in (0, 1)])
+        if number == 6:
+            # What is seen here is what the last forward pass saw: a step of nothing.
+            told.append(probe(model, number))
+            probe._is_new = True
+        before = now
+        with torch.no_grad():
+            for layer in layers:
+                layer.weight += 0.1 * torch.randn_like(layer.weight)
+                layer.bias += 0.1 * torch.randn_like(layer.bias)
+    angle, distance = probe.units("features.3")
+    result = probe.close()
+    assert told[0]["hinge_angle"] == pytest.approx(math.degrees(max(angle for angle, _ in plain[:6])), rel=1e-4)
+    plain.insert(6, [0.0, 0.0])
+    assert result["steps"] == 11
+    assert result["angle"] == pytest.approx([math.degrees(angle) for angle, _ in plain], rel=1e-4)
+    assert result["distance"] == pytest.approx([distance for _, distance in plain], rel=1e-4)
+    assert [angle.tolist(), distance.tolist()] == [pytest.approx(one.tolist(), rel=1e-4) for one in moved[1]]
+
+
+def test_a_unit_without_a_boundary_does_not_move_and_hides_no_other():
+    model = create_model("mlp1", num_classes=2, in_chans=2, img_size=1, width=3)
+    layer = model.features[1]
+    with torch.no_grad():
+        layer.weight[0] = 0
+        layer.weight[1] = torch.tensor([1.0, 0.0])
+    probe = HingeMotion(model)
+    model(torch.randn(5, 2))
+    with torch.no_grad():
+        layer.weight[1] = torch.tensor([0.0, 1.0])
+    assert probe(model, 1)["hinge_angle"] == pytest.approx(90)
+    assert probe.units("features.1")[0].tolist() == pytest.approx([0, math.pi / 2, 0], abs=1e-6)

@@ -203,6 +203,16 @@ def test_score_is_torchs():
     result = score(model, Split(x, y))
     assert result["loss"] == pytest.approx(F.cross_entropy(model(x), y).item(), rel=1e-5)
     assert result["accuracy"] == (model(x).argmax(1) == y).sum().item() / 3000
+    # Of four classes each is among the five likeliest.
+    assert set(result) == {"loss", "accuracy"}
+
+
+def test_top5_against_sorting_image_by_image():
+    model, x, y = nn.Linear(3, 9), torch.randn(300, 3), torch.randint(9, (300,))
+    result = score(model, Split(x, y))
+    rows = zip(model(x).tolist(), y.tolist(), strict=True)
+    among = sum(label in sorted(range(9), key=row.__getitem__)[-5:] for row, label in rows)
+    assert 0.2 < result["accuracy"] + 0.2 < result["top5"] == among / 300 < 1
 
 
 @pytest.mark.parametrize("probe", PROBES)

@@ -73,15 +73,17 @@ def bench_certify(out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -
 
 @app.command("train")
 def bench_train(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
-    """Time the training loop against a bare loop that does the same steps, and what of it is preparing data."""
+    """Time the training loop against a bare loop of the same steps, with boundaries watched, and what prepares data."""
     from neuronal.bench import train
     from neuronal.report.bench import train_table
 
     with _benching(rounds, out):
         rows = list(train.measure(rounds=rounds))
+        watched = list(train.measure_all_watched(rounds=rounds))
         preparation = train.measure_preparation(rounds=max(2, rounds // 7))
-    found = {"table": [row.to_json() for row in rows], "preparation": preparation.to_json()}
-    _show_bench(out / "train.json", found, train_table(rows, preparation), as_json)
+    found: dict[str, Any] = {"table": [row.to_json() for row in rows], "watched": [row.to_json() for row in watched]}
+    found["preparation"] = preparation.to_json()
+    _show_bench(out / "train.json", found, train_table(rows, watched, preparation), as_json)
 
 
 @app.command("kernel")

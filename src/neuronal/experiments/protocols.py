@@ -35,25 +35,41 @@ def both(recipes: Sequence[Recipe], options: Mapping[str, Any], work: Work) -> l
 
     ``published`` is the recipe as it is, with the paper's rate. ``clean`` holds ``holdout`` of the training data back for
     every choice while training, tries all ``rates`` with the first ``tuning_seeds`` seeds, and trains the other seeds
-    with the rate that was best on the held-out data; the test data are looked at once, at the end.
+    with the rate that was best on the held-out data; the test data are looked at once, at the end. With ``tuning_batch``
+    rates are tried with batches of that size alone, and the best is taken for all sizes. With ``curves`` rows have
+    :func:`curves_of`.
     """
+    clean = [replace(one, protocol="clean", holdout=options["holdout"]) for one in recipes]
+    tuned = [_tuned(one, options) for one in clean]
+    tried = {one.fingerprint(): [replace(one, lr=lr) for lr in options["rates"]] for one in tuned}
+    # Everything at once: several processes divide among themselves what is asked for in one go.
+    work.say("as published, and rates on held-out data")
+    found = _records([*recipes, *(one for every in tried.values() for one in every)], work)
+    choices = [choose([r for one in tried[own.fingerprint()] for r in found[one]], "lr")[0] for own in tuned]
+    best = [replace(one, lr=choice.best or options["rates"][0]) for one, choice in zip(clean, choices, strict=True)]
+    work.say("with the rates chosen")
+    found |= _records([one for one, choice in zip(best, choices, strict=True) if choice.best is not None], work)
     rows = []
-    for recipe in recipes:
-        work.say(recipe.name)
-        rows.append(_row(recipe, work.records([recipe])))
-        clean = replace(recipe, protocol="clean", holdout=options["holdout"])
-        tried = [replace(clean, lr=lr, seeds=recipe.seeds[: options["tuning_seeds"]]) for lr in options["rates"]]
-        choice = choose(work.records(tried), "lr")[0]
-        tuning = {"tuning": [asdict(point) for point in choice.curve]}
-        if choice.best is None:
-            rows.append(_row(replace(clean, lr=options["rates"][0]), ()) | tuning)
-            continue
-        best = replace(clean, lr=choice.best)
-        rows.append(_row(best, work.records([best])) | tuning)
+    for recipe, own, choice in zip(recipes, best, choices, strict=True):
+        rows.append(_row(recipe, found[recipe], curves=options.get("curves", False)))
+        row = _row(own, found[own] if choice.best is not None else (), curves=options.get("curves", False))
+        rows.append(row | {"tuning": [asdict(point) for point in choice.curve]})
     return rows
 
 
-def _row(recipe: Recipe, records: Sequence[Record]) -> dict[str, Any]:
+def _tuned(clean: Recipe, options: Mapping[str, Any]) -> Recipe:
+    """The recipe rates are tried with."""
+    batch = options.get("tuning_batch", clean.batch_size)
+    return replace(clean, batch_size=batch, seeds=clean.seeds[: options["tuning_seeds"]])
+
+
+def _records(recipes: Sequence[Recipe], work: Work) -> dict[Recipe, list[Record]]:
+    """All at once, then recipe by recipe."""
+    found = iter(work.records(recipes))
+    return {recipe: [next(found) for _ in recipe.seeds] for recipe in recipes}
+
+
+def _row(recipe: Recipe, records: Sequence[Record], *, curves: bool = False) -> dict[str, Any]:
     sound = [record for record in records if record.failure is None]
     row: dict[str, Any] = {
         "name": recipe.name,
@@ -72,6 +88,8 @@ def _row(recipe: Recipe, records: Sequence[Record]) -> dict[str, Any]:
     return (
         row
         | _motion(sound)
+        | _top5(sound)
+        | ({"curves": curves_of(sound)} if curves else {})
         | {
             "measure": measure,
             "values": values,
@@ -81,6 +99,40 @@ def _row(recipe: Recipe, records: Sequence[Record]) -> dict[str, Any]:
             "seconds": sum(record.seconds for record in sound),
         }
     )
+
+
+def _top5(records: Sequence[Record]) -> dict[str, Any]:
+    """Where there are more than five classes; records of before it was measured have none."""
+    if any("top5" not in record.metrics for record in records):
+        return {}
+    values = [record.metrics["top5"] for record in records]
+    return {"top5": {"values": values, "estimate": asdict(estimate(values))}}
+
+
+def in_top5(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with their top-5 accuracies in the place of the measure; none if there are none.
+
+    Rows that failed altogether have neither and stay as they are.
+    """
+    if not any("top5" in row for row in rows):
+        return []
+    alike = [row for row in rows if "top5" in row or "values" not in row]
+    return [{**row, **row["top5"], "measure": "top5"} if "top5" in row else dict(row) for row in alike]
+
+
+def curves_of(records: Sequence[Record]) -> dict[str, list[list[float]]]:
+    """Epoch by epoch, seed by seed: ``loss`` and ``accuracy`` of training, and those (and ``top5``) of followed data.
+
+    Followed are the test data where a recipe is as published, and held-out data where it is clean: ``followed_loss``.
+    """
+    before = "holdout" if records[0].recipe.protocol == "clean" else "test"
+    columns = {"loss": "loss", "accuracy": "accuracy"}
+    columns |= {f"followed_{name}": f"{before}_{name}" for name in ("loss", "accuracy", "top5")}
+    return {
+        name: [[float(f"{epoch[column]:.4g}") for epoch in record.epochs] for record in records]
+        for name, column in columns.items()
+        if all(column in epoch for record in records for epoch in record.epochs)
+    }
 
 
 def _motion(records: Sequence[Record]) -> dict[str, Any]:

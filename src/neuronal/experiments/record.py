@@ -36,7 +36,8 @@ class Record:
     epochs: tuple[Mapping[str, float], ...]
     """One row per epoch: ``loss``, ``accuracy``, ``lr`` and, with a holdout, ``holdout_loss``, ``holdout_accuracy``.
 
-    Where numbers are predicted there is no ``accuracy``, and ``holdout_rmse`` is in their own units.
+    Of more than five classes there is ``holdout_top5``, and ``top5`` among the ``metrics``. Where numbers are predicted
+    there is no ``accuracy``, and ``holdout_rmse`` is in their own units.
     """
     probes: Mapping[str, Any]
     failure: Failure | None

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import degrees
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import degrees, prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
 from neuronal.nn.norm import InputMeanNorm
 from neuronal.nn.standard import StandIn
 from neuronal.ops.hinge import Hinge
+from neuronal.ops.sphere import direction
 
+_GEOMETRIC = (GeometricLinear, GeometricConv1d, GeometricConv2d, GeometricConv3d)
 _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 STEPS, PLACES = 400, 40
 """So many numbers a series of steps is told in, and so many snapshots of where the units are."""
+AT_ONCE = {"cpu": (16, 2**19), "cuda": (64, 2**24)}
+"""By device, how many steps are worked out together, and how many numbers they may be.
+
+On a CPU more steps make fewer calls and more fresh memory, which is slow at its first touch.
+"""
 
 
 def motion(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
@@ -31,9 +41,9 @@ def motion(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
     return _angle(chord), square.sqrt()
 
 
-def _chord_and_square(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
-    """Distance of the normals, and the square of that of the locations."""
-    chord = torch.linalg.vector_norm(after.normal - before.normal, dim=-1)
+def _chord_and_square(before: Hinge, after: Hinge, room: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Distance of the normals, and the square of that of the locations; ``room`` is for as much as the normals are."""
+    chord = torch.linalg.vector_norm(torch.sub(after.normal, before.normal, out=room), dim=-1)
     shift = after.offset - before.offset
     # Rounding may leave less than nothing of two terms that cancel.
     return chord, (shift * shift + before.offset * after.offset * chord * chord).clamp_(min=0)
@@ -58,22 +68,28 @@ class HingeMotion:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._around = dict(list(_layers(model).items())[:-1])
-        if not self._around:
+        self._watched = _watched(model)[:-1]
+        if not self._watched:
             raise ValueError("hinge_motion needs a network with a hidden layer, got none.")
-        self._before: dict[str, Hinge] = {}
-        self._steps: list[list[Tensor]] = []
+        # See Note [Looking later].
+        self._names = [list(part.reads()) for part in self._watched]
+        self._reads = [read for part in self._watched for read in part.reads().values()]
+        self._slots: list[list[Tensor]] = []
+        self._kept: list[dict[str, Tensor]] = []
+        self._num_slots, self._filled, self._looks = 0, 0, 0
+        self._room = torch.empty(0)
+        self._steps: list[Tensor] = []
         self._told = 0
         self._is_new = True
         self._every, self._places = 1, list[tuple[int, Tensor]]()
         self._units: dict[str, tuple[Tensor, Tensor]] = {}
-        first = next(iter(self._around.values()))["layer"]
-        self._hook = first.register_forward_pre_hook(self._seen)
+        self._hook = self._watched[0].layer.register_forward_pre_hook(self._seen)
 
     def __call__(self, model: nn.Module, step: int) -> Mapping[str, float]:
         self._look()
         # What the next forward pass sees has been looked at.
         self._is_new = False
+        self._work_out()
         fresh, self._told = self._steps[self._told :], len(self._steps)
         if not fresh:
             return {}
@@ -82,6 +98,7 @@ class HingeMotion:
 
     def units(self, layer: str) -> tuple[Tensor, Tensor]:
         """Of every unit of a layer, angle (radians) and distance of the last step."""
+        self._work_out()
         chord, square = self._units[layer]
         return _angle(chord), square.sqrt()
 
@@ -92,6 +109,7 @@ class HingeMotion:
         the first layer, step number and locations, if its inputs are of one or two dimensions.
         """
         self._hook.remove()
+        self._work_out()
         if not self._steps:
             return {"steps": 0}
         series = _series(self._steps)
@@ -113,42 +131,174 @@ class HingeMotion:
                 self._look()
             self._is_new = True
 
+    # Note [Looking later]: a small network's step is a few hundred calls of torch, and where its units are is tens per
+    # layer. So a step only copies what it takes into a slot, and when all slots are full one round of calls works them
+    # out together.
+
     @torch.no_grad()
     def _look(self) -> None:
-        # As little as there can be between two steps: what is left is done when somebody asks.
-        found: list[Tensor] = []
-        for name, parts in self._around.items():
-            now = _hinge(**parts)
-            if name in self._before:
-                self._units[name] = chord, square = _chord_and_square(self._before[name], now)
-                found += [chord.amax(), square.amax()]
-            self._before[name] = now
-        if found:
-            self._steps.append(found)
-        self._keep_place()
+        values = [read() for read in self._reads]
+        if not self._num_slots:
+            most, numbers = AT_ONCE.get(values[0].device.type, AT_ONCE["cuda"])
+            self._num_slots = max(1, min(most, numbers // sum(value.numel() for value in values)))
+            if self._num_slots > 1:
+                room = [value.new_empty(self._num_slots, *value.shape) for value in values]
+                self._kept, self._slots = self._by_layer(room), [list(slot) for slot in zip(*room, strict=True)]
+        self._filled += 1
+        if self._num_slots == 1:
+            # Nothing to wait for, so nothing to copy.
+            self._kept = self._by_layer([value.unsqueeze(0) for value in values])
+        else:
+            torch._foreach_copy_(self._slots[self._filled - 1], values)
+        if self._filled == self._num_slots:
+            self._work_out()
 
-    def _keep_place(self) -> None:
-        """Every so many steps; when there are too many, every other is dropped."""
-        first = next(iter(self._before.values()))
-        step = len(self._steps)
-        if first.normal.shape[1] > 2 or step % self._every:
+    def _by_layer(self, values: Iterable[Tensor]) -> list[dict[str, Tensor]]:
+        left = iter(values)
+        return [{name: next(left) for name in names} for names in self._names]
+
+    @torch.no_grad()
+    def _work_out(self) -> None:
+        """What the filled slots say, which are free again afterwards."""
+        count, self._filled = self._filled, 0
+        if not count:
             return
-        self._places.append((step, first.location.detach().cpu().nan_to_num(0.0, 0.0, 0.0)))
-        if len(self._places) > PLACES:
-            self._every *= 2
-            self._places = [(at, place) for at, place in self._places if at % self._every == 0]
+        # The first look of all has none before it.
+        first = 0 if self._looks else 1
+        largest = []
+        for part, kept in zip(self._watched, self._kept, strict=True):
+            are_full = count == self._num_slots
+            part.place(kept if are_full else {name: value[:count] for name, value in kept.items()}, self._num_slots)
+            before, after = part.hinges(first, count), part.hinges(first + 1, count + 1)
+            if count > first:
+                chord, square = _chord_and_square(before, after, self._room_like(after.normal))
+                # A unit without a boundary does not move.
+                self._units[part.name] = chord.nan_to_num_(0.0, 0.0)[-1], square.nan_to_num_(0.0, 0.0)[-1]
+                largest += [chord.amax(1), square.amax(1)]
+        if largest:
+            self._steps.append(torch.stack(largest))
+        self._keep_places(self._watched[0].hinges(1, count + 1))
+        for part in self._watched:
+            part.start_from(count)
+        self._looks += count
+
+    def _room_like(self, normal: Tensor) -> Tensor:
+        # Fresh memory is slow: the first touch of every page of it is a visit to the operating system.
+        if self._room.numel() < normal.numel():
+            self._room = normal.new_empty(normal.numel())
+        return self._room[: normal.numel()].view(normal.shape)
+
+    def _keep_places(self, first: Hinge) -> None:
+        """Every so many steps; when there are too many, every other is dropped."""
+        if first.normal.shape[-1] > 2:
+            return
+        for step, place in enumerate(first.location.cpu().nan_to_num(0.0, 0.0, 0.0), self._looks):
+            if step % self._every:
+                continue
+            self._places.append((step, place))
+            if len(self._places) > PLACES:
+                self._every *= 2
+                self._places = [(at, one) for at, one in self._places if at % self._every == 0]
 
 
-def _series(steps: list[list[Tensor]]) -> Tensor:
+def _series(steps: list[Tensor]) -> Tensor:
     """Step by step the largest angle and distance over all layers: ``(steps, 2)``."""
-    chords, squares = (torch.stack([torch.stack(step[i::2]).amax() for step in steps]) for i in (0, 1))
-    # A unit without a boundary does not move.
-    return torch.stack([_angle(chords), squares.sqrt()], 1).nan_to_num(0.0, 0.0).double().cpu()
+    every = torch.cat(steps, 1)
+    return torch.stack([_angle(every[0::2].amax(0)), every[1::2].amax(0).sqrt()], 1).double().cpu()
 
 
-def _layers(model: nn.Module) -> dict[str, dict[str, Any]]:
+@dataclass
+class _Watched:
+    """A layer with a weight, with the norms right before and behind it that move its boundaries."""
+
+    name: str
+    layer: Any
+    centre: Any = None
+    norm: Any = None
+    normal: Tensor = field(default_factory=lambda: torch.empty(0))
+    """Of the last look worked out before, and then of every look since."""
+    offset: Tensor = field(default_factory=lambda: torch.empty(0))
+    _cut: dict[tuple[int, int], Hinge] = field(default_factory=dict)
+
+    def reads(self) -> dict[str, Callable[[], Tensor]]:
+        """What reads all that decides where the boundaries are."""
+        layer, norm = self.layer, self.norm
+        if isinstance(layer, _GEOMETRIC) and layer.delta is not None:
+            # Behind the ReLU a scale, of whatever sign, has nothing to do with the boundary.
+            scale = None if layer.activation == "relu" else _reader(layer, "scale")
+            found = {"delta": _reader(layer, "delta"), "offset": _reader(layer, "offset"), "scale": scale}
+        elif getattr(layer, "activation", None) == "relu":
+            found = {"weight": layer.direction, "bias": _reader(layer, "offset")}
+        else:
+            found = {"weight": _reader(layer, "weight"), "bias": _reader(layer, "bias")}
+        if self.centre is not None:
+            found["centre"] = _reader(self.centre, "running_mean")
+        if norm is not None:
+            found |= {"mean": _reader(norm, "running_mean"), "norm_bias": _reader(norm, "bias")}
+            if not isinstance(norm, InputMeanNorm):
+                found |= {"variance": _reader(norm, "running_var"), "norm_weight": _reader(norm, "weight")}
+        return {name: read for name, read in found.items() if read is not None}
+
+    def place(self, parts: Mapping[str, Tensor], num_slots: int) -> None:
+        """Works the boundaries of some looks out."""
+        weight, offset = self._plane(parts)
+        count, units = weight.shape[:2]
+        if not self.normal.numel():
+            self.normal = weight.new_empty(num_slots + 1, *weight.shape[1:])
+            self.offset = weight.new_empty(num_slots + 1, units)
+        length = torch.linalg.vector_norm(weight, dim=-1)
+        found = self.hinges(1, count + 1)
+        torch.div(weight, length.unsqueeze(-1), out=found.normal)
+        torch.div(offset, length, out=found.offset)
+
+    def hinges(self, start: int, end: int) -> Hinge:
+        # Cutting a tensor costs as much as a calculation with few numbers, and the cuts are ever the same.
+        if (start, end) not in self._cut:
+            self._cut[start, end] = Hinge(self.normal[start:end], self.offset[start:end])
+        return self._cut[start, end]
+
+    def start_from(self, number: int) -> None:
+        """This one is the last before those to come."""
+        last, first = self.hinges(number, number + 1), self.hinges(0, 1)
+        first.normal.copy_(last.normal)
+        first.offset.copy_(last.offset)
+
+    def _plane(self, parts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Weight and bias of what stands between the layer's input and its activation, look by look."""
+        if "delta" in parts:
+            weight, bias = direction(parts["delta"]), parts.get("offset")
+            if "scale" in parts:
+                weight, bias = parts["scale"].unsqueeze(-1) * weight, None if bias is None else parts["scale"] * bias
+        else:
+            weight, bias = parts["weight"].flatten(2), parts.get("bias")
+        offset = torch.zeros(()) if bias is None else bias
+        if "centre" in parts:
+            offset = offset - (weight @ parts["centre"].unsqueeze(-1)).squeeze(-1)
+        if "variance" in parts:
+            factor = (parts["variance"] + self.norm.eps).rsqrt() * parts.get("norm_weight", 1.0)
+            offset = factor * (offset - parts["mean"]) + parts.get("norm_bias", 0.0)
+            weight = factor.unsqueeze(-1) * weight
+        elif "mean" in parts:
+            offset = offset - parts["mean"] + parts.get("norm_bias", 0.0)
+        return weight, offset
+
+
+def _reader(module: nn.Module, name: str) -> Callable[[], Tensor] | None:
+    """What reads a tensor of a module as it is then; nothing where there is none."""
+    for kept in (module._parameters, module._buffers):
+        if kept.get(name) is not None:
+            # Straight from where torch keeps it: asking the module goes a longer way, which is felt step by step.
+            return partial(kept.__getitem__, name)  # type: ignore[return-value]
+    return None if getattr(module, name, None) is None else partial(getattr, module, name)
+
+
+def _fan_in(layer: Any) -> int:
+    return prod(layer.weight.shape[1:])
+
+
+def _watched(model: nn.Module) -> list[_Watched]:
     """Layers with a weight in the order they are made, with the norm before and behind each."""
-    found: dict[str, dict[str, Any]] = {}
+    found: list[_Watched] = []
     before: nn.Module | None = None
     for name, module in model.named_modules():
         if any(module.children()) and not isinstance(module, (*_PLAIN, StandIn)):
@@ -156,34 +306,13 @@ def _layers(model: nn.Module) -> dict[str, dict[str, Any]]:
         if "parametrizations" in name:
             continue
         if isinstance(module, (*_PLAIN, StandIn)):
-            centre = before if type(before) is InputMeanNorm else None
-            found[name] = {"layer": module, "centre": centre, "norm": None}
-        elif (
-            found and isinstance(module, (*_BATCH_NORMS, InputMeanNorm)) and before is list(found.values())[-1]["layer"]
-        ):
-            list(found.values())[-1]["norm"] = module if type(module) is not InputMeanNorm else None
+            found.append(_Watched(name, module))
+            # Of a filter that sees several positions the mean has a part in each, and none outside of the image.
+            if type(before) is InputMeanNorm and before.num_features == _fan_in(module):
+                found[-1].centre = before
+        elif found and before is found[-1].layer and isinstance(module, (*_BATCH_NORMS, InputMeanNorm)):
+            # A mean taken off alone belongs to the layer behind it, and without running numbers there is nothing to take.
+            takes_part = type(module) is not InputMeanNorm and module.running_mean is not None
+            found[-1].norm = module if takes_part else None
         before = module
     return found
-
-
-def _hinge(layer: Any, centre: Any, norm: Any) -> Hinge:
-    """The boundary of what stands between the layer's input and its activation."""
-    if getattr(layer, "activation", None) == "relu":
-        # Behind the ReLU a scale, of whatever sign, has nothing to do with the boundary.
-        weight, bias = layer.direction(), layer.offset
-    else:
-        weight, bias = layer.weight.flatten(1), layer.bias
-    if centre is not None and len(centre.running_mean) == weight.shape[1]:
-        bias = (0.0 if bias is None else bias) - weight @ centre.running_mean
-    if isinstance(norm, _BATCH_NORMS) and norm.running_var is not None and norm.running_mean is not None:
-        factor = (norm.running_var + norm.eps).rsqrt() * (1.0 if norm.weight is None else norm.weight)
-        bias = factor * ((0.0 if bias is None else bias) - norm.running_mean) + (
-            0.0 if norm.bias is None else norm.bias
-        )
-        weight = factor.unsqueeze(1) * weight
-    elif isinstance(norm, InputMeanNorm):
-        own = getattr(norm, "bias", None)
-        bias = (0.0 if bias is None else bias) - norm.running_mean + (0.0 if own is None else own)
-    length = torch.linalg.vector_norm(weight, dim=1)
-    offset = torch.zeros_like(length) if bias is None else torch.as_tensor(bias) / length
-    return Hinge(weight / length.unsqueeze(1), offset)

@@ -93,17 +93,19 @@ def implicit_table(rows: Sequence[Measured], power: float) -> Table:
     return drawn
 
 
-def train_table(rows: Sequence[Overhead], preparation: Preparation) -> Table:
-    """Ratios to the bare loop with their quartiles, beside what was set as the limit; and the share of the data."""
-    title = "fit against a bare loop of the same steps, standard cnn; last: preparing the data, against all of fit"
+def train_table(rows: Sequence[Overhead], watched: Sequence[Overhead], preparation: Preparation) -> Table:
+    """Ratios with their quartiles, beside what was set as the limit; and the share of the data."""
+    title = "an epoch of fit, standard cnn: against a bare loop of the same steps"
     drawn = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    drawn.add_column("", no_wrap=True)
     drawn.add_column("images, batch", no_wrap=True)
     for head in ("ms per step", "ratio", "quartiles", "limit"):
         drawn.add_column(head, justify="right", no_wrap=True)
-    for row in rows:
+    for name, row in (*(("fit", row) for row in rows), *(("watched", row) for row in watched)):
         time = row.time
         over = round(time.ratio, 2) > row.limit
         drawn.add_row(
+            name,
             str(row.case),
             f"{1000 * time.seconds / row.case.num_steps:.2f}",
             f"[red]{time.ratio:.3f}[/]" if over else f"{time.ratio:.3f}",
@@ -113,13 +115,18 @@ def train_table(rows: Sequence[Overhead], preparation: Preparation) -> Table:
     time, case = preparation.time, preparation.case
     share = f"{100 * time.ratio:.1f}%"
     drawn.add_row(
+        "data",
         str(case),
         f"{1000 * time.seconds / case.num_steps:.2f}",
         f"[red]{share}[/]" if time.ratio > preparation.limit else share,
         f"{100 * time.ratio_low:.1f}–{100 * time.ratio_high:.1f}%",
         f"{100 * preparation.limit:.0f}%",
     )
-    drawn.caption, drawn.caption_justify = f"last row: images of {preparation.source}", "left"
+    drawn.caption = (
+        "watched: with the probe hinge_motion, against fit without; data: preparing them, against all of fit; images of "
+        f"{preparation.source}"
+    )
+    drawn.caption_justify = "left"
     return drawn
 
 

@@ -55,9 +55,9 @@ def fit(
         train: All training data; it is moved to the device once.
         plan: Epochs, batches, optimiser, learning rate.
         seed: Fixes the order of the images and all that is random about them, for any model the same.
-        validation: Data the plan's ``cut_after``, ``stop_after`` and ``keep_best`` go by; its ``validation_loss`` and
-            ``validation_accuracy`` end up in ``Epoch.measured``.
-        validation_name: What stands before those two instead of ``validation``.
+        validation: Data the plan's ``cut_after``, ``stop_after`` and ``keep_best`` go by; its ``validation_loss``,
+            ``validation_accuracy`` and, of more than five classes, ``validation_top5`` end up in ``Epoch.measured``.
+        validation_name: What stands before those instead of ``validation``.
         augment: Called with the images of every batch.
         probes: Called after every epoch, in every process; their numbers end up in ``Epoch.measured``.
         on_step: Told now and then how it goes, by the first process; see :class:`Step`.

@@ -36,3 +36,8 @@ def loss_of(outputs: Tensor, y: Tensor, name: str, reduction: str = "mean") -> T
 def num_right(outputs: Tensor, y: Tensor) -> Tensor:
     """How many classes are right; 0 for numbers, which are never quite."""
     return y.new_zeros(()).long() if y.is_floating_point() else (outputs.argmax(1) == y).sum()
+
+
+def num_among(outputs: Tensor, y: Tensor, places: int) -> Tensor:
+    """How many right classes are among the ``places`` largest outputs."""
+    return (outputs.topk(places, 1).indices == y.unsqueeze(1)).sum()

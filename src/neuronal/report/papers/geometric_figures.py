@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from neuronal.experiments.procedures.geometric.protocol_table import as_long
 from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
 
 
@@ -38,7 +39,54 @@ def protocol_table(answer: Mapping[str, Any]) -> list[Drawing]:
             sheet.axes.legend(ncols=2)
         caption = "Means over seeds, bars two standard errors to each side."
         found.append(Drawing(sheet.svg, f"{answer['title']}, {protocol}", caption))
+    return found + _convergence(answer)
+
+
+PANELS = (
+    ("accuracy", "training accuracy (%)", 100),
+    ("loss", "training loss", 1),
+    ("followed_accuracy", "{} accuracy (%)", 100),
+    ("followed_top5", "{} top-5 accuracy (%)", 100),
+)
+"""Curve, label with the name of the data followed, and factor."""
+
+
+def _convergence(answer: Mapping[str, Any]) -> list[Drawing]:
+    """Figure 4: a figure per protocol and batch size, with training on the left and followed data on the right."""
+    rows = [row for row in answer["result"]["rows"] if "curves" in row]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    found = []
+    for protocol, batch in dict.fromkeys((row["protocol"], row["batch"]) for row in rows):
+        own = [row for row in rows if (row["protocol"], row["batch"]) == (protocol, batch)]
+        followed = "test" if protocol == "published" else "held-out"
+        with blank(f"{answer['reproduction']}-{protocol}-{batch}-epochs") as sheet:
+            sheet.figure.clear()
+            sheet.figure.set_size_inches(6.4, 5.0)
+            panels = sheet.figure.subplots(2, 2, sharex=True).T.flat
+            for axes, (key, label, factor) in zip(panels, PANELS, strict=True):
+                for row in own:
+                    _band(axes, methods.index(row["method"]), row["method"], row["curves"].get(key, []), factor)
+                axes.set(ylabel=label.format(followed))
+                axes.xaxis.get_major_locator().set_params(integer=True)
+            for axes in sheet.figure.axes[2:]:
+                axes.set(xlabel="epoch")
+            sheet.figure.legend(*sheet.figure.axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+        caption = (
+            f"Epoch by epoch, every method at {'its published' if protocol == 'published' else 'its tuned'} rate: means "
+            "over seeds, bands from the lowest to the highest. A seed that stopped early stays at its last value."
+        )
+        found.append(Drawing(sheet.svg, f"Convergence, {protocol}, batches of {batch}", caption))
     return found
+
+
+def _band(axes: Any, number: int, label: str, curves: Sequence[Sequence[float]], factor: float) -> None:
+    if not curves:
+        return
+    columns = factor * np.array(as_long(curves))
+    epochs = range(1, columns.shape[1] + 1)
+    marker = MARKERS[number] if len(epochs) == 1 else ""
+    axes.plot(epochs, columns.mean(0), color=colour(number), linewidth=1.2, marker=marker, label=label)
+    axes.fill_between(epochs, columns.min(0), columns.max(0), color=colour(number), alpha=0.15, linewidth=0)
 
 
 def perturbation(answer: Mapping[str, Any]) -> list[Drawing]:

@@ -75,6 +75,10 @@ def _unit(inputs: int, radius: float, angle: float) -> GeometricLinear:
     return unit
 
 
+def _space(inputs: int) -> str:
+    return {1: "on a line", 2: "in the plane"}[inputs]
+
+
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """Zero on the set, positive on the side the direction points to, and the radius is the distance."""
     rows = answer["result"]["rows"]
@@ -84,7 +88,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     holds = off < 1e-5 and sides and far < 1e-5
     return [
         Finding(
-            f"radius and angle place the boundary of a unit in {answer['result']['inputs']} dimension(s)",
+            f"radius and angle place the boundary of a unit {_space(answer['result']['inputs'])}",
             "reproduced" if holds else "not reproduced",
             f"{len(rows)} units: largest pre-activation on the set {off:.1g}, largest error of its distance {far:.1g}",
         )
