@@ -75,6 +75,12 @@ def test_arrows_are_drawn_evenly_from_inside():
     assert (angle >= 240).double().mean().item() == pytest.approx(head / (head + shaft), abs=0.04)
 
 
+def test_levys_points_are_the_papers():
+    """The first draws of numpy's old generator with seed 0, as documented there."""
+    first = [0.5488135039273248, 0.7151893663724195, 0.6027633760716439]
+    assert levy().train.x[:3, 0].tolist() == pytest.approx([20 * u - 10 for u in first], abs=1e-5)
+
+
 @pytest.mark.parametrize("make", [levy, moons, arrows])
 def test_the_seed_decides(make):
     one, same, other = make(5), make(5), make(6)

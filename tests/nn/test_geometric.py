@@ -135,6 +135,12 @@ def test_sphere_starts_uniform_with_scale_one_and_offset_zero():
     assert participation.mean() == pytest.approx(576 / 3, rel=0.02)
 
 
+def test_published_in_one_dimension_faces_both_ways():
+    layer = GeometricLinear(1, 4000, init="published")
+    assert layer.sign.mean().abs() < 0.1
+    torch.testing.assert_close(layer.scale.max(), torch.tensor((6 / 4001) ** 0.5), rtol=1e-2, atol=0)
+
+
 def test_published_starts_in_the_glorot_cube_on_the_half_sphere():
     layer = GeometricLinear(30, 4000, init="published")
     w = layer.weight.detach()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import pi
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,11 +18,13 @@ def levy(seed: int = 0, *, num_train: int = 50, noise: float = 0.1) -> Dataset:
 
     .. math:: f(x) = \sin^2(\pi w) + (w - 1)^2 (1 + \sin^2(2 \pi w)), \qquad w = 1 + (x - 1) / 4
 
-    on [-10, 10], as in the 1-D example of Chen & Ge, arXiv:2305.15912.
+    on [-10, 10], as in the 1-D example of Chen & Ge, arXiv:2305.15912, whose points are those of seed 0.
     """
-    random = torch.Generator().manual_seed(seed)
-    x = 20 * torch.rand(num_train, 1, generator=random) - 10
-    y = _levy(x[:, 0]) + noise * torch.randn(num_train, generator=random)
+    # numpy's old generator, which the authors drew with: places first, then noise.
+    random = np.random.RandomState(seed)
+    x = torch.from_numpy(random.uniform(-10, 10, (num_train, 1)))
+    y = (_levy(x[:, 0]) + torch.from_numpy(random.normal(0, noise, num_train))).float()
+    x = x.float()
     grid = torch.linspace(-10, 10, 201).unsqueeze(1)
     return Dataset("levy", Split(x, y), Split(grid, _levy(grid[:, 0])), (), SOURCE, "regression")
 

@@ -72,8 +72,10 @@ class _Geometric(StandIn):
             self.scale.fill_(1)
         else:
             w.uniform_(-1, 1).mul_(sqrt(6 / (self.fan_in + self.num_units)))
-            # The authors' inverse loses the sign of the last coordinate, so theirs starts on a half-sphere.
-            w[:, -1].abs_()
+            # The authors' inverse loses the sign of the last coordinate, so theirs starts on a half-sphere; in one
+            # dimension they have no use for it.
+            if self.fan_in > 1:
+                w[:, -1].abs_()
             self.scale.copy_(self._point_along(w))
         if self.offset is not None:
             self.offset.zero_()
@@ -194,7 +196,7 @@ class GeometricLinear(_Geometric, LinearShape):
             :math:`r_i \,\mathrm{relu}(u^\top x + \lambda)`, which for :math:`r_i > 0` is the same as a ReLU that follows,
             and costs one more copy of the output.
         init: ``"sphere"`` draws directions uniformly on the sphere with :math:`r = 1`; ``"published"`` is the authors'
-            code: weights uniform in the Glorot cube, :math:`r = \|w\|`, last coordinate not negative.
+            code: weights uniform in the Glorot cube, :math:`r = \|w\|`, last coordinate not negative (of two or more).
 
     Shape:
         ``(..., in_features)`` to ``(..., out_features)``.

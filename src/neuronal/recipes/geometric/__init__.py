@@ -137,7 +137,7 @@ FIGURE2 = Reproduction(
         "paper": Setting(by(LEVY, *FOUR), MOTION),
     },
     departs=(
-        "The same 50 points for every seed, drawn by our generator, and numbers of 32 bits where theirs have 64. Published: "
+        "The authors' 50 points for every seed, and numbers of 32 bits where theirs have 64. Published: "
         "cuts and stops by the training loss, as in the authors' notebook. Clean: by ten points held out. Small: all of it, "
         "but rates tuned with 3 seeds of the ten."
     ),

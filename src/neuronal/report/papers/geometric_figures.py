@@ -243,13 +243,13 @@ def widths(answer: Mapping[str, Any]) -> list[Drawing]:
                 values = [row["signal"] if key == "signal" else row["estimate"]["mean"] for row in own]
                 style: dict[str, Any] = {"marker": MARKERS[number], "markersize": 4}
                 sheet.axes.plot([row["width"] for row in own], values, color=colour(number), label=start, **style)
-            sheet.axes.set(xscale="log", yscale="log", xlabel="width", ylabel=label)
+            sheet.axes.set(xscale="log", xlabel="width", ylabel=label)
             plain_numbers(sheet.axes.xaxis)
-            plain_numbers(sheet.axes.yaxis)
+            if key == "signal":
+                sheet.axes.set_yscale("log")
+                plain_numbers(sheet.axes.yaxis)
             sheet.axes.legend()
-        found.append(
-            Drawing(sheet.svg, label.capitalize() if key == "signal" else "Test RMSE", "Both axes logarithmic.")
-        )
+        found.append(Drawing(sheet.svg, label[0].upper() + label[1:], "Widths on a logarithmic axis."))
     return found
 
 
