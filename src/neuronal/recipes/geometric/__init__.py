@@ -180,7 +180,7 @@ FIGURE3 = Reproduction(
     departs=(
         "1,000 of the 5,300 rows are drawn by our seeds; two outputs and a softmax where theirs has one and a sigmoid. Ten "
         "units, as the caption says (the text: 100). Published: cuts and stops by the test accuracy, as in the notebook, "
-        "whose stored accuracies of one seed are what is reported. Small: all of it, but rates tuned with 3 of the ten seeds."
+        "whose stored accuracies of one seed are what is reported. Small: all of it, but rates tuned with 3 seeds."
     ),
 )
 
