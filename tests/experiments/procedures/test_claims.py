@@ -34,6 +34,16 @@ def test_better_needs_an_interval_or_every_seed(own, other, expected):
     assert verdict("better", row("a", own), row("b", other)) == expected
 
 
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [([0.90, 0.91, 0.92], "shown"), ([0.90, 0.8101, 0.90], "not shown"), ([0.7, 0.7, 0.7], "not shown")],
+)
+def test_what_the_paper_does_not_claim_is_shown_or_not(own, expected):
+    claim = {"kind": "better", "row": "a", "than": "b", "text": "This is ours", "ours": True}
+    (found,) = judged([claim], [row("a", own), row("b", [0.80, 0.81, 0.82 + 1e-4])], CHANCE)
+    assert (found.claim, found.verdict) == ("Beyond the paper: this is ours", expected)
+
+
 def test_a_run_that_broke_down_counts_as_chance():
     a, b = row("a", [0.9, 0.9, 0.9]), row("b", [0.95], broken=(1, 2))
     (found,) = judged([{"kind": "better", "row": "a", "than": "b", "text": "t"}], [a, b], CHANCE)

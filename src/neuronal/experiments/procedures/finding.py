@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Verdict = Literal[
@@ -23,6 +23,15 @@ class Finding:
     numbers: str
     again: str = ""
     """What asks for it, such as ``--scale paper``, where it is not the command of the result."""
+
+
+def ours(finding: Finding) -> Finding:
+    """The same of a claim that no paper makes: shown only if all of it holds."""
+    verdict: Verdict = "shown" if finding.verdict == "reproduced" else "not shown"
+    if finding.verdict == "not measured":
+        verdict = finding.verdict
+    claim = BEYOND + finding.claim[0].lower() + finding.claim[1:]
+    return replace(finding, claim=claim, verdict=verdict)
 
 
 def all_or_some(good: int, total: int) -> Verdict:

@@ -87,16 +87,16 @@ def scales(recipes: tuple[Recipe, ...], options: Mapping[str, Any]) -> dict[str,
     }
 
 
-def better(row: str, than: str, text: str) -> dict[str, Any]:
-    return {"kind": "better", "row": row, "than": than, "text": text}
+def better(row: str, than: str, text: str, *, ours: bool = False) -> dict[str, Any]:
+    return {"kind": "better", "row": row, "than": than, "text": text, "ours": ours}
 
 
-def alike(row: str, than: str, within: float, text: str) -> dict[str, Any]:
-    return {"kind": "alike", "row": row, "than": than, "within": within, "text": text}
+def alike(row: str, than: str, within: float, text: str, *, ours: bool = False) -> dict[str, Any]:
+    return {"kind": "alike", "row": row, "than": than, "within": within, "text": text, "ours": ours}
 
 
-def about(kind: str, row: str, text: str, than: str | None = None) -> dict[str, Any]:
-    return {"kind": kind, "row": row, "text": text} | ({"than": than} if than else {})
+def about(kind: str, row: str, text: str, than: str | None = None, *, ours: bool = False) -> dict[str, Any]:
+    return {"kind": kind, "row": row, "text": text, "ours": ours} | ({"than": than} if than else {})
 
 
 MARGINS = (
@@ -117,9 +117,11 @@ MARGIN = Reproduction(
             "claims": (
                 about("never_silent", "the paper's maximum", "With the paper's bias no image leaves a layer silent"),
                 about("certified", "the paper's maximum", "With the paper's bias every layer is proved active"),
-                about("certified", "margin 0.001", "With a margin of 0.001 every layer is proved active"),
-                alike("margin 0.001", "the paper's maximum", 1.0, "A margin of 0.001 leaves the error as it is"),
-                alike("margin 1", "the paper's maximum", 1.0, "A margin of 1 leaves the error as it is"),
+                about("certified", "margin 0.001", "With a margin of 0.001 every layer is proved active", ours=True),
+                alike(
+                    "margin 0.001", "the paper's maximum", 1.0, "A margin of 0.001 leaves the error as it is", ours=True
+                ),
+                alike("margin 1", "the paper's maximum", 1.0, "A margin of 1 leaves the error as it is", ours=True),
             )
         },
     ),
@@ -146,8 +148,8 @@ MULTIPLIERS = Reproduction(
             "claims": (
                 about("certified", "sum, learnt", "Learnt multipliers keep the promise (they start as a sum)"),
                 about("certified", "mean, learnt", "Learnt multipliers keep the promise (they start as a mean)"),
-                better("sum, learnt", "sum, fixed", "Learning the multipliers of a sum lowers the error"),
-                better("mean, learnt", "mean, fixed", "Learning the multipliers of a mean lowers the error"),
+                better("sum, learnt", "sum, fixed", "Learning the multipliers of a sum lowers the error", ours=True),
+                better("mean, learnt", "mean, fixed", "Learning the multipliers of a mean lowers the error", ours=True),
             )
         },
     ),
@@ -180,7 +182,10 @@ ACTIVATIONS = Reproduction(
             "classes": 10,
             "claims": tuple(
                 better(
-                    f"{name}, Farkas", f"{name}, standard", f"With {name} Farkas layers lower the error (cutoff {c:g})"
+                    f"{name}, Farkas",
+                    f"{name}, standard",
+                    f"With {name} Farkas layers lower the error (cutoff {c:g})",
+                    ours=True,
                 )
                 for name, c in CUTOFFS.items()
             ),
@@ -220,10 +225,10 @@ def _about_shape(shape: str) -> tuple[dict[str, Any], ...]:
             about("never_silent", farkas, f"{farkas}: no image ever leaves a layer without active unit", plain),
             about("fewer_dead", farkas, f"{farkas}: fewer dead units than in standard layers", plain),
             about("certified", farkas, f"{farkas}: for every image of pixels in [0, 1] each layer has an active unit"),
-            better(farkas, plain, f"{farkas}: a lower error than with standard layers"),
+            better(farkas, plain, f"{farkas}: a lower error than with standard layers", ours=True),
         )
     )
-    return *about_both, about("certified", plain, f"{plain}: the same proof for standard layers")
+    return *about_both, about("certified", plain, f"{plain}: the same proof for standard layers", ours=True)
 
 
 DEAD_UNITS = Reproduction(
@@ -260,7 +265,7 @@ def _at(lr: float) -> tuple[Recipe, ...]:
 
 def _about_rate(lr: float, kind: str) -> dict[str, Any]:
     names = (f"Fixup, Farkas ({kind}), rate {lr:g}", f"ResNet9 with Fixup, rate {lr:g}")
-    return better(*names, f"Farkas layers ({kind}) lower the error of a Fixup network at rate {lr:g}")
+    return better(*names, f"Farkas layers ({kind}) lower the error of a Fixup network at rate {lr:g}", ours=True)
 
 
 FIXUP_RATES = (0.05, 0.01)
@@ -278,7 +283,7 @@ WITH_OTHERS = Reproduction(
         {
             "classes": 10,
             "claims": (
-                better("geometric, closed", "geometric", "Closing geometric layers lowers the error"),
+                better("geometric, closed", "geometric", "Closing geometric layers lowers the error", ours=True),
                 *(_about_rate(lr, kind) for lr in FIXUP_RATES for kind in ("sum", "mean")),
             ),
         },

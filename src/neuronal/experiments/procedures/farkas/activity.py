@@ -14,7 +14,7 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.procedures.farkas.accuracy_table import parameters
-from neuronal.experiments.procedures.farkas.claims import Claim, judged, learnt, said
+from neuronal.experiments.procedures.farkas.claims import Claim, found, judged, learnt, said
 from neuronal.experiments.procedures.finding import Finding, Verdict
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -123,13 +123,13 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """The claims, in their order."""
     rows, chance = answer["result"]["rows"], answer["result"]["chance"]
     by_name = {row["name"]: row for row in rows}
-    found = []
+    answers = []
     for claim in answer["options"].get("claims", ()):
         if claim["kind"] not in KINDS:
-            found += judged([claim], rows, chance)
+            answers += judged([claim], rows, chance)
         elif {claim["row"], claim.get("than", claim["row"])} <= set(by_name):
-            found.append(Finding(claim["text"], *KINDS[claim["kind"]](claim, by_name)))
-    return found
+            answers.append(found(claim, *KINDS[claim["kind"]](claim, by_name)))
+    return answers
 
 
 Rows = Mapping[str, Mapping[str, Any]]

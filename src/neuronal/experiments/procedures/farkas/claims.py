@@ -1,6 +1,7 @@
 """What a paper says of the rows of a table, as data, and how it is judged from accuracies seed by seed.
 
-A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, and for some kinds ``than``, another row:
+A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, for some kinds ``than``, another row, and
+``ours`` if the paper does not make it:
 
 ``better``: the row is more accurate. Reproduced if a 95% interval of the difference seed by seed says so, in part if it
 does not but every single seed is better.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from neuronal.experiments.compare import difference, estimate
-from neuronal.experiments.procedures.finding import Finding, Verdict
+from neuronal.experiments.procedures.finding import Finding, Verdict, ours
 from neuronal.experiments.record import Record
 
 STUCK = 1.5
@@ -50,7 +51,13 @@ def judged(claims: Sequence[Claim], rows: Sequence[Mapping[str, Any]], chance: f
     """A finding for each claim whose rows were measured."""
     by_name = {row["name"]: row for row in rows}
     wanted = [c for c in claims if c["kind"] in KINDS and {c["row"], c.get("than", c["row"])} <= set(by_name)]
-    return [Finding(claim["text"], *_judge(claim, by_name, chance)) for claim in wanted]
+    return [found(claim, *_judge(claim, by_name, chance)) for claim in wanted]
+
+
+def found(claim: Claim, verdict: Verdict, numbers: str) -> Finding:
+    """Under the paper's name, or under ours where the claim says so."""
+    finding = Finding(claim["text"], verdict, numbers)
+    return ours(finding) if claim.get("ours") else finding
 
 
 def _judge(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
