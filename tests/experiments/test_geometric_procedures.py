@@ -1,12 +1,15 @@
 """Procedures of the geometric paper against numbers known from elsewhere, and their verdicts on made-up results."""
 
 import math
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
-from neuronal.experiments.procedures.geometric import boundaries, learning_rates, perturbation, widths
+from neuronal.experiments.compare import estimate
+from neuronal.experiments.procedures.geometric import boundaries, learning_rates, perturbation, same_rate, widths
+from neuronal.experiments.protocols import against
 from neuronal.experiments.reproduction import Setting
 from neuronal.recipes.geometric import PERTURBATION
 
@@ -101,3 +104,25 @@ def test_verdicts_of_widths():
     assert widths.findings({"result": {"rows": rows}})[1].verdict == "not reproduced"
     rows[1]["signal"] = 5.0
     assert widths.findings({"result": {"rows": rows}})[0].verdict == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ([0.90, 0.91, 0.92, 0.93], "reproduced"),
+        ([0.90, 0.70, 0.92, 0.93], "reproduced in part"),
+        ([0.70, 0.71, 0.72, 0.73], "not reproduced"),
+    ],
+)
+def test_two_methods_at_one_rate_are_compared_seed_by_seed(own, expected):
+    def row(method, values):
+        sound = {"measure": "accuracy", "values": values, "estimate": asdict(estimate(values)), "seeds": [0, 1, 2, 3]}
+        place = {"data": "banana", "batch": 128, "protocol": "clean", "rate": 0.1}
+        return {"method": method} | place | sound
+
+    rows = [row("SP", [0.8, 0.81, 0.8, 0.8]), row("GmP", own)]
+    (found,) = same_rate.findings({"result": {"rows": rows, "differences": against(rows, "GmP")}})
+    assert found.verdict == expected
+    assert found.claim == "banana: GmP does better than SP at the same rate, 0.1 (clean)"
+    assert found.numbers.startswith(f"GmP {100 * sum(own) / 4:.2f}%, SP 80.25%; difference ")
+    assert found.numbers.endswith("4 seeds")

@@ -6,6 +6,7 @@ from neuronal.experiments.procedures.geometric import (
     learning_rates,
     perturbation,
     protocol_table,
+    same_rate,
     widths,
 )
 
@@ -15,5 +16,6 @@ PROCEDURES = {
     "learning_rates": learning_rates,
     "perturbation": perturbation,
     "protocol_table": protocol_table,
+    "same_rate": same_rate,
     "widths": widths,
 }
