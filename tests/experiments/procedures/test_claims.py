@@ -41,7 +41,7 @@ def test_better_needs_an_interval_or_every_seed(own, other, expected):
 def test_what_the_paper_does_not_claim_is_shown_or_not(own, expected):
     claim = {"kind": "better", "row": "a", "than": "b", "text": "This is ours", "ours": True}
     (found,) = judged([claim], [row("a", own), row("b", [0.80, 0.81, 0.82 + 1e-4])], CHANCE)
-    assert (found.claim, found.verdict) == ("Beyond the paper: this is ours", expected)
+    assert (found.claim, found.verdict) == ("Beyond the paper: This is ours", expected)
 
 
 def test_a_run_that_broke_down_counts_as_chance():

@@ -30,8 +30,7 @@ def ours(finding: Finding) -> Finding:
     verdict: Verdict = "shown" if finding.verdict == "reproduced" else "not shown"
     if finding.verdict == "not measured":
         verdict = finding.verdict
-    claim = BEYOND + finding.claim[0].lower() + finding.claim[1:]
-    return replace(finding, claim=claim, verdict=verdict)
+    return replace(finding, claim=BEYOND + finding.claim, verdict=verdict)
 
 
 def all_or_some(good: int, total: int) -> Verdict:
