@@ -73,8 +73,6 @@ def test_rows_that_share_a_program_each_get_a_grid_that_will_do():
         assert own <= residual[row].item()
 
 
-# Of infinities, which a GPU does not mention.
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("spacing", [0.2, 0.35, 0.49])
 def test_the_gradient_errs_by_the_fourth_power_of_the_distance_of_nodes(spacing):
     """The widest rows that are put on a grid, with a strong coupling; wider ones are solved without."""
@@ -86,6 +84,8 @@ def test_the_gradient_errs_by_the_fourth_power_of_the_distance_of_nodes(spacing)
     assert (v.cpu().double() - true).norm() <= (1e-4 + 0.03 * spacing**4) * true.norm()
 
 
+# Of infinities, which a GPU does not mention.
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("units", [20, 80])
 def test_rows_of_all_kinds(units):
     """No coupling, constant, with NaN, with infinity, two values, shifted, wide, coupling NaN, the end of the range."""

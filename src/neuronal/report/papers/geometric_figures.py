@@ -253,12 +253,37 @@ def widths(answer: Mapping[str, Any]) -> list[Drawing]:
     return found
 
 
+def same_rate(answer: Mapping[str, Any]) -> list[Drawing]:
+    """Seed by seed, one method against the other."""
+    rows = [row for row in answer["result"]["rows"] if "values" in row]
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    if len(names) != 2:
+        return []
+    factor = 1 if rows[0]["measure"] == "rmse" else 100
+    with blank(f"{answer['reproduction']}-seeds") as sheet:
+        for number, protocol in enumerate(("published", "clean")):
+            own = {
+                r["method"]: dict(zip(r["seeds"], r["values"], strict=True)) for r in rows if r["protocol"] == protocol
+            }
+            both = [seed for seed in own.get(names[0], {}) if seed in own.get(names[1], {})]
+            across, up = ([factor * own[name][seed] for seed in both] for name in names)
+            style: dict[str, Any] = {"linestyle": "", "marker": MARKERS[number], "markersize": 4, "label": protocol}
+            sheet.axes.plot(across, up, color=colour(number), **style)
+        low, high = sheet.axes.get_xlim()
+        sheet.axes.axline(((low + high) / 2, (low + high) / 2), slope=1, color="grey", linewidth=0.8)
+        unit = "RMSE" if factor == 1 else "accuracy (%)"
+        sheet.axes.set(xlabel=f"{names[0]}, test {unit}", ylabel=f"{names[1]}, test {unit}")
+        sheet.axes.legend()
+    return [Drawing(sheet.svg, "Seed by seed", "A point is a seed; on the line both methods do as well.")]
+
+
 FIGURES: dict[str, Any] = {
     "boundaries": boundaries,
     "hinge_motion": hinge_motion,
     "learning_rates": learning_rates,
     "perturbation": perturbation,
     "protocol_table": protocol_table,
+    "same_rate": same_rate,
     "widths": widths,
 }
 """By procedure."""
