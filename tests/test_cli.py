@@ -325,6 +325,44 @@ def test_a_second_interrupt_does_not_wait(number, code, tmp_path):
     assert (running.returncode, err) == (code, "neuronal: stopped.\n")
 
 
+LOSING = """import time
+from neuronal.cli.interrupts import interruptions
+class Loses:
+    def __del__(self):
+        print("losing", flush=True)
+        time.sleep(30)
+try:
+    with interruptions() as asked:
+        Loses()
+        print("lost", asked, flush=True)
+        time.sleep(30)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+TIDYING = """import time
+from neuronal.cli.interrupts import interruptions
+with interruptions() as asked:
+    try:
+        print("working", flush=True)
+        time.sleep(30)
+    except KeyboardInterrupt:
+        time.sleep(1.5)
+        print("tidied", asked, flush=True)
+"""
+
+
+@pytest.mark.parametrize(("program", "first"), [(LOSING, "losing\n"), (TIDYING, "working\n")])
+def test_an_interrupt_that_goes_lost_comes_again_and_tidying_up_is_left_alone(program, first):
+    words = [sys.executable, "-c", program]
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    assert running.stdout.readline() == first
+    running.send_signal(signal.SIGTERM)
+    out, _ = running.communicate(timeout=25)
+    assert out == ("lost [15]\nstopped\n" if program is LOSING else "tidied [15]\n")
+    assert running.returncode == 0
+
+
 def test_a_command_in_the_background_goes_on_ignoring_ctrl_c():
     program = (
         "import os, signal\nfrom neuronal.cli.interrupts import interruptions\n"

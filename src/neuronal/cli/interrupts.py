@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-PATIENCE = 0.05
-"""Seconds after which an interrupt that came in the middle of an import is tried again."""
+PATIENCE, AGAIN = 0.05, 0.5
+"""Seconds after which an interrupt is tried again that came in the middle of an import, or that went lost."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -21,14 +22,19 @@ def interruptions() -> Iterator[list[int]]:
     """Inside: SIGINT raises KeyboardInterrupt and SIGTERM Terminated; gives the list of the signals that came.
 
     In the middle of an import the exception waits for its end: libraries take one there for a missing module, and go on
-    without it, recurse or abort. A second signal does not wait: it ends the process.
+    without it, recurse or abort. A second signal does not wait: it ends the process. An exception that goes lost (Python
+    drops those of finalisers) is raised again until somebody handles it.
     """
     asked: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         if number != signal.SIGALRM:
             asked.append(number)
+        elif _is_handled():
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+            return
         if not _is_importing(frame):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
             raise KeyboardInterrupt if asked[-1] == signal.SIGINT else Terminated
         if len(asked) > 1:
             os.write(2, b"neuronal: stopped.\n")
@@ -50,6 +56,14 @@ def interruptions() -> Iterator[list[int]]:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_handled() -> bool:
+    """Whether an interrupt is on its way up, or somebody tidies up after it."""
+    error = sys.exception()
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _is_importing(frame: FrameType | None) -> bool:
