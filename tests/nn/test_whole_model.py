@@ -59,7 +59,7 @@ def test_outputs_and_gradients_are_those_of_the_layers(neuron, bias, channels_la
     if channels_last:
         plain = plain.to(memory_format=torch.channels_last)
     true = copy.deepcopy(plain).double()
-    whole = at_once(plain)
+    whole = at_once(at_once(plain))
     called = launches(monkeypatch, neuron)
     x = images(channels_last)
     g = torch.randn(2, 7, device=DEVICE)

@@ -24,10 +24,11 @@ def at_once(model: nn.Module) -> nn.Module:
     computing the last: there it is better left out. Anywhere else, and for other layers, nothing changes.
 
     Returns:
-        The model itself.
+        The model itself; asking twice is asking once.
     """
-    model.register_forward_pre_hook(_make, with_kwargs=True)
-    model.register_forward_hook(_forget, always_call=True)
+    if _make not in model._forward_pre_hooks.values():
+        model.register_forward_pre_hook(_make, with_kwargs=True)
+        model.register_forward_hook(_forget, always_call=True)
     return model
 
 
