@@ -9,7 +9,7 @@ import torch
 from neuronal.bench.gpu import implicit
 from neuronal.bench.gpu.ceilings import Setting
 from neuronal.bench.gpu.implicit import CASES, BlockCase, special_functions
-from neuronal.bench.gpu.replay import NotCapturable
+from neuronal.train.recording import NotCapturable
 
 RESULTS = Path(__file__).parents[2] / "results/bench/implicit_blocks_h200.json"
 CPU = Setting(torch.device("cpu"), 2)

@@ -7,8 +7,8 @@ from torch import nn
 from neuronal.bench.gpu import graphs, networks
 from neuronal.bench.gpu.ceilings import Setting
 from neuronal.bench.gpu.networks import CASES, Case
-from neuronal.bench.gpu.replay import captured, one_line
 from neuronal.nn.families import FAMILIES
+from neuronal.train.recording import captured, one_line
 
 CPU = Setting(torch.device("cpu"), 2)
 TINY = Case("cnn", 8, 2, 3, "none", {"zero_bias": 1.00, "farkas": 1.02}, eager=True)
@@ -40,10 +40,21 @@ def test_the_networks_are_those_asked_for():
     assert {(case.model, case.side, case.batch) for case in CASES} == {("resnet18", 32, 512), ("resnet50", 224, 128)}
     assert {neuron: limit for case in CASES for neuron, limit in case.limits.items()} == {
         "geometric": 1.03,
+        "geometric at once": 1.03,
         "zero_bias": 1.00,
         "farkas": 1.02,
+        "farkas at once": 1.02,
     }
     assert all(case.eager == (case.model == "resnet18") for case in CASES)
+
+
+def test_at_once_asks_for_one_kernel(monkeypatch):
+    asked = []
+    monkeypatch.setattr(networks, "at_once", lambda model: asked.append(model) or model)
+    networks.network(TINY, "farkas", CPU.device)
+    assert not asked
+    assert networks.network(TINY, "farkas at once", CPU.device) is asked[0]
+    assert asked[0].recipe["neuron"] == "farkas"
 
 
 def test_a_step_is_one_of_sgd_with_momentum():

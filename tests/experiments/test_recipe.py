@@ -58,7 +58,14 @@ CHANGED |= {"contrast": (0.5, 1.5), "cutout_fill": "mean", "redrawn": 0.5}
 CHANGED |= {"optim": "x", "lr": 7.0, "momentum": 0.7, "weight_decay": 0.7, "schedule": "x", "probes": ()}
 CHANGED |= {"warmup": 0.5, "decay_weights_only": True, "scalar_lr": 0.1, "standard_epochs": 1, "monitor": "accuracy"}
 CHANGED |= {"cut_after": 7, "cut": 0.7, "stop_after": 7, "mixup": 0.7, "clip": 0.7, "accumulate": 7, "precision": "x"}
-CHANGED |= {"compile": True, "channels_last": True, "loss": "x", "keep_best": True, "protocol": "published"}
+CHANGED |= {
+    "compile": True,
+    "channels_last": True,
+    "replay": True,
+    "loss": "x",
+    "keep_best": True,
+    "protocol": "published",
+}
 
 
 @pytest.mark.parametrize("field", CHANGED)

@@ -8,7 +8,6 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 
-from neuronal.bench.gpu.replay import NotCapturable, captured
 from neuronal.cli import app as cli
 from neuronal.convert import convert
 from neuronal.data.augment import Augment
@@ -23,6 +22,7 @@ from neuronal.ops.sphere import direction
 from neuronal.train import loop
 from neuronal.train.engine import Engine, accelerator_for
 from neuronal.train.optim import Plan
+from neuronal.train.recording import NotCapturable, captured
 from tests.nn.test_every_layer import BASE, EVERY, NEURONS, SHAPES, make
 from tests.ops.kernels import cases
 from tests.ops.test_mean_field import dense_gradients, violation

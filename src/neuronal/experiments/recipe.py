@@ -48,8 +48,8 @@ class Recipe:
         weight_decay: L2 penalty.
         schedule: Learning-rate schedule.
         warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, keep_best, loss,
-        mixup, clip, accumulate, precision, compile, channels_last: As in :class:`neuronal.train.Plan`; what is followed
-            on validation data is followed on the holdout.
+        mixup, clip, accumulate, precision, compile, channels_last, replay: As in :class:`neuronal.train.Plan`; what is
+            followed on validation data is followed on the holdout.
         protocol: One of ``PROTOCOLS``.
         seeds: One cell is trained per seed.
         probes: What is measured on the trained network.
@@ -97,6 +97,7 @@ class Recipe:
     precision: str = "no"
     compile: bool = False
     channels_last: bool = False
+    replay: bool = False
     protocol: str = "clean"
     seeds: tuple[int, ...] = (0, 1, 2)
     probes: tuple[str, ...] = ("contrast", "zero_image", "dead_units")

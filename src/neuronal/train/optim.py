@@ -52,6 +52,8 @@ class Plan:
         precision: One of ``PRECISIONS``.
         compile: Whether ``torch.compile`` is used.
         channels_last: Whether images lie in memory with the channels last.
+        replay: Whether a GPU replays recorded steps (CUDA graphs), for networks whose kernels are so small that the
+            host is too slow to start them. In one process, without ``mixup`` and ``accumulate``; a CPU trains as ever.
     """
 
     epochs: int
@@ -77,6 +79,7 @@ class Plan:
     precision: str = "no"
     compile: bool = False
     channels_last: bool = False
+    replay: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulate"):
@@ -95,6 +98,8 @@ class Plan:
             raise ValueError(
                 f"standard_epochs needs to leave some of the {self.epochs} epochs, got {self.standard_epochs}."
             )
+        if self.replay and (self.mixup or self.accumulate > 1 or self.precision == "fp16"):
+            raise ValueError("replay does not go with mixup, accumulate and fp16, whose steps differ. Leave one out.")
         find(OPTIMISERS, self.optim, "optimiser")
         find(SCHEDULES, self.schedule, "schedule")
         find(PRECISIONS, self.precision, "precision")

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from neuronal.bench.gpu.replay import one_line
+from neuronal.train.recording import one_line
 
 SECONDS = 180.0
 """What is not done by then is left; whoever needs it does it again."""

@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from neuronal.bench.gpu.ahead import Job
 from neuronal.bench.gpu.ceilings import Setting
-from neuronal.bench.gpu.replay import NotCapturable, captured, one_line
 from neuronal.bench.gpu.row import Row
 from neuronal.models.registry import create_model
+from neuronal.train.recording import NotCapturable, captured, one_line
 
 # The one that waits for the device, if any, last: a recording that failed can leave torch in a bad way.
 NEURONS = ("standard", "zero_bias", "geometric", "farkas", "implicit_bias")

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from neuronal.bench.gpu.ahead import Job
 from neuronal.bench.gpu.ceilings import Ceilings, Setting, device_seconds
-from neuronal.bench.gpu.replay import NotCapturable, captured
 from neuronal.bench.gpu.row import Row
 from neuronal.nn import ImplicitBiasConv2d
 from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.mean_field import Solution, solve
+from neuronal.train.recording import NotCapturable, captured
 from neuronal.train.timing import StepTime, side_by_side
 
 SLOPE = 10.0

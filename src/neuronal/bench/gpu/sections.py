@@ -13,9 +13,9 @@ from neuronal.bench.gpu import ceilings, certify, graphs, implicit, networks, nt
 from neuronal.bench.gpu.ahead import Job, results, tidy
 from neuronal.bench.gpu.ceilings import Setting
 from neuronal.bench.gpu.notes import NOTES
-from neuronal.bench.gpu.replay import one_line
 from neuronal.bench.gpu.row import Row
 from neuronal.names import find
+from neuronal.train.recording import one_line
 
 
 @dataclass(frozen=True)

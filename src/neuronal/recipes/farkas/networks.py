@@ -27,6 +27,7 @@ CIFAR = Recipe(
     cutout_fill="mean",
     holdout=0.0,
     channels_last=True,
+    replay=True,
     seeds=(0, 1, 2),
     probes=(),
 )

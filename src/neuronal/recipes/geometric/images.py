@@ -26,6 +26,7 @@ VGG6 = Recipe(
     stop_after=10,
     precision="bf16",
     channels_last=True,
+    replay=True,
     seeds=(0, 1, 2),
     probes=(),
 )

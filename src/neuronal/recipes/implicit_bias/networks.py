@@ -27,6 +27,7 @@ FASHION = Recipe(
     epochs=12,
     batch_size=128,
     holdout=0.1,
+    replay=True,
     seeds=(0, 1, 2),
     probes=(),
 )

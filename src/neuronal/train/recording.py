@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import torch
+
+T = TypeVar("T")
 
 
 class NotCapturable(RuntimeError):
@@ -20,26 +23,41 @@ def captured(action: Callable[[], object], device: torch.device, *, warmup: int 
     """
     if device.type != "cuda":
         return lambda: void(action())
-    # What is set up at a first call, gradients among it, belongs to the stream it is recorded on.
     side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    with beside(side):
         for _ in range(warmup):
             action()
-    torch.cuda.current_stream().wait_stream(side)
+    return recorded(action, side)[0]
+
+
+@contextmanager
+def beside(stream: torch.cuda.Stream) -> Iterator[None]:
+    """Inside: work goes to ``stream``, after all that was asked for before and before all that is asked for later.
+
+    What is set up at a first call, gradients among it, belongs to the stream it is recorded on.
+    """
+    outside = torch.cuda.current_stream()
+    stream.wait_stream(outside)
+    with torch.cuda.stream(stream):
+        yield
+    outside.wait_stream(stream)
+
+
+def recorded(action: Callable[[], T], stream: torch.cuda.Stream) -> tuple[Callable[[], None], T]:
+    """What replays ``action``, which has been called on ``stream`` before; and the tensors every replay writes to.
+
+    Recording computes nothing: what is in those tensors is not there before the first replay.
+
+    Raises:
+        NotCapturable: See :func:`captured`.
+    """
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    _record(graph, side, action)
-    return graph.replay
-
-
-def _record(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, action: Callable[[], object]) -> None:
-    first: list[Exception] = []
+    graph, first, results = torch.cuda.CUDAGraph(), [], []
     before, pool = torch.cuda.current_stream(), torch.cuda.graph_pool_handle()
     try:
         with torch.cuda.graph(graph, pool=pool, stream=stream):
             try:
-                action()
+                results.append(action())
             except Exception as refused:
                 first.append(refused)
                 raise
@@ -47,6 +65,7 @@ def _record(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, action: Call
         _recover(before, pool)
         # Giving up on a recording raises an error of its own, which says nothing.
         raise NotCapturable(one_line(first[0] if first else refused)) from refused
+    return graph.replay, results[0]
 
 
 def _recover(stream: torch.cuda.Stream, pool: tuple[int, int]) -> None:

@@ -1,0 +1,126 @@
+"""Recorded steps against steps made as ever, with a recorder that does on a CPU what a CUDA graph does on a GPU."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal.train import loop
+from neuronal.train.optim import Plan
+from neuronal.train.recording import NotCapturable
+from neuronal.train.replay import WARMUP, Replay
+from tests.train.small import assert_same, data, train
+
+PLAN = Plan(epochs=6, batch_size=16, optim="sgd", lr=0.05, schedule="cosine", standard_epochs=2, clip=0.5, replay=True)
+"""50 images: three batches of 16 an epoch, and one of 2."""
+
+
+def network() -> nn.Module:
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+class Tape:
+    """Recording computes nothing; a replay writes to the memory of the recording, and nowhere else."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.replays, self.recordings = model, 0, 0
+
+    def beside(self):
+        return nullcontext()
+
+    def recorded(self, action):
+        before = deepcopy(self.model.state_dict())
+        results = action()
+        self.model.load_state_dict(before)
+        self.recordings += 1
+        places = [*results, *(p.grad for p in self.model.parameters())]
+
+        def replay() -> None:
+            self.replays += 1
+            for parameter in self.model.parameters():
+                parameter.grad = None
+            fresh = [*action(), *(p.grad for p in self.model.parameters())]
+            for place, value in zip(places, fresh, strict=True):
+                place.copy_(value)
+
+        # On a GPU these numbers are not there before the first replay.
+        for place in places:
+            place.fill_(float("nan") if place.is_floating_point() else -1)
+        return replay, results
+
+
+def replayed(monkeypatch, model: nn.Module, tape: Tape, plan: Plan = PLAN, **more):
+    plain = loop._work
+    monkeypatch.setattr(loop, "_work", lambda engine: Replay(plain(engine), engine.model.parameters(), tape))
+    return train(model, plan=plan, **more)
+
+
+def test_replayed_steps_are_the_steps(monkeypatch):
+    """Weights, statistics, losses and accuracies, bit by bit, over an end of the standard epochs and short batches."""
+    plain = train(network(), plan=replace(PLAN, replay=False))
+    model = network()
+    tape = Tape(model)
+    assert_same(plain, replayed(monkeypatch, model, tape))
+    assert tape.recordings == 2
+    assert tape.replays == (6 * 3 - WARMUP) + (6 - WARMUP)
+
+
+def test_gradients_a_probe_leaves_behind_do_no_harm(monkeypatch):
+    def probe(model, _):
+        model.zero_grad()
+        model(data().x).sum().backward()
+        return {}
+
+    plain = train(network(), plan=replace(PLAN, replay=False), probes=[probe])
+    model = network()
+    assert_same(plain, replayed(monkeypatch, model, Tape(model), probes=[probe]))
+
+
+def test_results_outlast_the_next_replay():
+    model = network()
+    work = Replay(lambda x, y: _loss(model, x, y), model.parameters(), Tape(model))
+    x, y = data().x[:16], data().y[:16]
+    for _ in range(WARMUP):
+        work(x, y)
+        model.zero_grad()
+    one, good = work(x, y)
+    value = one.item()
+    work(3 * x, y)
+    assert one.item() == value == _loss(model, x, y)[0].item()
+    assert good.item() == _loss(model, x, y)[1].item()
+
+
+def _loss(model, x, y):
+    logits = model(x)
+    loss = nn.functional.cross_entropy(logits, y)
+    loss.backward()
+    return loss.detach(), (logits.argmax(1) == y).sum()
+
+
+def test_what_cannot_be_recorded_is_trained_as_ever_and_said_once(monkeypatch):
+    class Refusing(Tape):
+        def recorded(self, action):
+            raise NotCapturable("RuntimeError: it waits for the device")
+
+    plain = train(network(), plan=replace(PLAN, replay=False))
+    model = network()
+    with pytest.warns(RuntimeWarning, match=r"cannot be recorded \(RuntimeError: it waits for the device\)") as said:
+        trained = replayed(monkeypatch, model, Refusing(model))
+    assert_same(plain, trained)
+    assert len(said) == 1
+
+
+def test_a_cpu_trains_as_ever():
+    assert_same(train(network(), plan=replace(PLAN, replay=False)), train(network(), plan=PLAN))
+
+
+@pytest.mark.parametrize("other", [{"mixup": 0.2}, {"accumulate": 2}, {"precision": "fp16"}], ids=str)
+def test_steps_that_differ_are_refused(other):
+    with pytest.raises(ValueError, match="replay does not go with mixup, accumulate and fp16"):
+        replace(PLAN, **other)
