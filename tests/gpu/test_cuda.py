@@ -160,7 +160,9 @@ def test_a_step_of_fit_does_not_wait_for_the_device(optim):
     rows = next(order)
     for number in range(2):
         with not_waiting() if number else nullcontext():
-            loop._gradients(engine, split, rows, Augment(crop=2, flip=True, cutout=3).apply, 0, number)
+            loop._gradients(
+                engine, loop._work(engine), split, rows, Augment(crop=2, flip=True, cutout=3).apply, 0, number
+            )
             engine.step(0.01)
 
 
