@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 
+from neuronal.bench.gpu import graphs
 from neuronal.cli import app as cli
 from neuronal.convert import convert
 from neuronal.data.augment import Augment
@@ -221,6 +222,13 @@ def test_bench_gpu(section, tmp_path, capsys):
     kept = json.loads(capsys.readouterr().out)["sections"]
     assert kept[-1]["name"] == section
     assert kept[-1]["rows"]
+
+
+@pytest.mark.parametrize("neuron", graphs.NEURONS)
+def test_a_step_of_every_neuron_is_one_graph(neuron):
+    """Compiled first: what that leaves behind may not be in the way of a recording."""
+    row = graphs.made(neuron, "cuda")
+    assert row.measured == 0, row.note
 
 
 @pytest.mark.parametrize("neuron", NEURONS)

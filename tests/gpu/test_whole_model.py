@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from neuronal.models.registry import create_model
+from neuronal.nn import at_once
 from tests.nn.test_whole_model import (  # noqa: F401
     as_on_a_gpu,
     test_a_compiled_model_computes_the_same,
@@ -12,8 +14,30 @@ from tests.nn.test_whole_model import (  # noqa: F401
     test_outputs_and_gradients_are_those_of_the_layers,
     test_under_autocast_weights_come_in_its_precision,
 )
+from tests.ops.kernels.test_angles import (  # noqa: F401
+    test_errors_are_below_2e_7,
+    test_places_are_those_of_whole_numbers,
+    test_quarter_turns,
+    test_small_angles_keep_all_their_digits,
+    test_what_is_beyond_float32_stays_bounded,
+)
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
+
+
+@pytest.mark.parametrize("neuron", ["geometric", "farkas"])
+def test_the_compiler_can_record_them(neuron):
+    """With memory the recording owns: nothing the kernels make may outlive a call."""
+    torch.manual_seed(0)
+    model = create_model("resnet18", neuron, width=8, norm="none", num_classes=10, img_size=32).cuda()
+    x = torch.randn(8, 3, 32, 32, device="cuda")
+    expected = model(x)
+    compiled = torch.compile(at_once(model), mode="reduce-overhead")
+    for _ in range(4):
+        found = compiled(x)
+        found.square().sum().backward()
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    torch.compiler.reset()

@@ -15,21 +15,25 @@ from tempfile import TemporaryDirectory
 H200 = ("cuda", 90, 32)
 WHOLE, FLAG, NUMBERS, HALVES = "*fp32", "*i1", "*i64", "*bf16"
 # Types of arguments by name; others are pointers to float32, or whole numbers if the name is no pointer's.
-KINDS = {"converged_ptr": FLAG, "steps_ptr": NUMBERS, "tables_ptr": "*fp16", "owner": "*i32", "size": "*i32"}
+KINDS = {"converged_ptr": FLAG, "steps_ptr": NUMBERS, "tables_ptr": "*fp16"}
 KINDS |= dict.fromkeys(("weight", "bias", "g", "g_bias", "weights", "biases", "gs", "g_biases"), HALVES)
 KINDS |= dict.fromkeys(("base", "margin", "cutoff", "tolerance"), "fp32")
 INTEGERS = {"rows", "num_couplings", "num_slopes", "max_steps", "units", "inner", "outer_stride", "inner_stride"}
-INTEGERS |= {"programs"}
 LAYERS = 20
+SEVERAL = {
+    "COUNT": LAYERS,
+    "STARTS": tuple(range(0, 512 * LAYERS + 1, 512)),
+    "SIZES": tuple((4608 - 9 * i, 9, i % 2) for i in range(LAYERS)),
+}
 CASES = {
-    "sphere._forward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "num_warps": 8},
-    "sphere._backward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "num_warps": 8},
-    "sphere_layers._forward": {"COUNT": LAYERS, "LAST": True, "BLOCK": 1024, "num_warps": 8},
-    "sphere_layers._backward": {"COUNT": LAYERS, "LAST": True, "BLOCK": 1024, "num_warps": 8},
+    "sphere._forward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
+    "sphere._backward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
+    "sphere_layers._forward": {**SEVERAL, "LAST": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
+    "sphere_layers._backward": {**SEVERAL, "LAST": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
     "farkas._forward": {"m": 511, "BIAS": True, "R": 256, "C": 16},
     "farkas._backward": {"BIAS": True, "R": 256, "C": 16},
-    "farkas_layers._forward": {"COUNT": LAYERS, "R": 256, "C": 16},
-    "farkas_layers._backward": {"COUNT": LAYERS, "R": 256, "C": 16},
+    "farkas_layers._forward": {**SEVERAL, "FACTORS": ((1.0, 0.0, 0.0),) * LAYERS, "R": 256, "C": 16},
+    "farkas_layers._backward": {**SEVERAL, "FACTORS": (1.0,) * LAYERS, "R": 256, "C": 16},
     "pairs.forward": {"R": 2, "N": 32, "num_warps": 1},
     "pairs.backward": {"WITH_SLOPE": True, "R": 2, "N": 32, "num_warps": 1},
     "grid.forward": {"W": 8, "V": 32, "num_warps": 4, "num_stages": 1},
@@ -66,7 +70,7 @@ def kind(argument, constants, several, module):
     found = KINDS.get(argument, "i32" if argument in INTEGERS or (len(argument) == 1 and argument != "g") else WHOLE)
     if module.startswith("farkas") and argument == "rows":
         found = WHOLE
-    if several and found not in ("i32", "fp32", "*i32") and argument not in ("factors",):
+    if several and found not in ("i32", "fp32"):
         return (found,) * several
     return found
 

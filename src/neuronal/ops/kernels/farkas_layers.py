@@ -22,40 +22,47 @@ from neuronal.ops.kernels.farkas import (
     forward_columns,
     order_of,
 )
-from neuronal.ops.kernels.launch import groups, numbers, owners, pointers
+from neuronal.ops.kernels.launch import groups, pointers, starts
+
+# SIZES are free rows, columns and whether there is a bias, layer by layer; FACTORS bases, and margins and cut-offs.
 
 
 @triton.jit
 def _forward(
-    rows, offsets, lasts, weights, biases, owner, size, factors, programs,
-    COUNT: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+    rows, offsets, lasts, weights, biases,
+    STARTS: tl.constexpr, SIZES: tl.constexpr, FACTORS: tl.constexpr, COUNT: tl.constexpr, R: tl.constexpr,
+    C: tl.constexpr,
 ):  # fmt: skip
-    which, block = tl.load(owner + tl.program_id(0)), tl.load(owner + programs + tl.program_id(0))
-    m, n, biased = tl.load(size + which), tl.load(size + COUNT + which), tl.load(size + 2 * COUNT + which)
-    base = tl.load(factors + which)
+    program = tl.program_id(0)
+    first, m, n, biased = STARTS[0], SIZES[0][0], SIZES[0][1], SIZES[0][2]
+    base, margin, cutoff = FACTORS[0][0], FACTORS[0][1], FACTORS[0][2]
     row, offset, last, weight, bias = rows[0], offsets[0], lasts[0], weights[0], biases[0]
     for i in tl.static_range(1, COUNT):
-        if which == i:
+        if program >= STARTS[i]:
+            first, m, n, biased = STARTS[i], SIZES[i][0], SIZES[i][1], SIZES[i][2]
+            base, margin, cutoff = FACTORS[i][0], FACTORS[i][1], FACTORS[i][2]
             row, offset, last, weight, bias = rows[i], offsets[i], lasts[i], weights[i], biases[i]
+    block = program - first
     forward_columns(row, weight, (block * C + tl.arange(0, C)).to(tl.int64), m, n, base, R, C)
     if (block == 0) & (biased != 0):
-        margin, cutoff = tl.load(factors + COUNT + which), tl.load(factors + 2 * COUNT + which)
         forward_bias(offset, last, bias, m, base, margin, cutoff, R)
 
 
 @triton.jit
 def _backward(
-    gs, g_biases, lasts, d_rows, d_offsets, d_lasts, owner, size, factors, programs,
-    COUNT: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+    gs, g_biases, lasts, d_rows, d_offsets, d_lasts,
+    STARTS: tl.constexpr, SIZES: tl.constexpr, FACTORS: tl.constexpr, COUNT: tl.constexpr, R: tl.constexpr,
+    C: tl.constexpr,
 ):  # fmt: skip
-    which, number = tl.load(owner + tl.program_id(0)), tl.load(owner + programs + tl.program_id(0))
-    m, n, biased = tl.load(size + which), tl.load(size + COUNT + which), tl.load(size + 2 * COUNT + which)
-    base = tl.load(factors + which)
+    program = tl.program_id(0)
+    first, m, n, biased, base = STARTS[0], SIZES[0][0], SIZES[0][1], SIZES[0][2], FACTORS[0]
     g, g_bias, last, d_row, d_offset, d_last = gs[0], g_biases[0], lasts[0], d_rows[0], d_offsets[0], d_lasts[0]
     for i in tl.static_range(1, COUNT):
-        if which == i:
+        if program >= STARTS[i]:
+            first, m, n, biased, base = STARTS[i], SIZES[i][0], SIZES[i][1], SIZES[i][2], FACTORS[i]
             g, g_bias, last = gs[i], g_biases[i], lasts[i]
             d_row, d_offset, d_last = d_rows[i], d_offsets[i], d_lasts[i]
+    number = program - first
     blocks = (n + C - 1) // C
     block, band = number % blocks, number // blocks
     row = (band * R + tl.arange(0, R)).to(tl.int64)
@@ -81,17 +88,16 @@ def weights_and_biases(
     ]
     biases = [None if o is None else torch.empty(len(o) + 1, device=device, dtype=dtype) for o in offsets]
     for some in groups([len(r) for r in rows]):
-        owner = owners(tuple(-(-rows[i][0].numel() // COLUMNS) for i in some), device)
-        _forward[(owner.shape[1],)](
+        first = starts([-(-rows[i][0].numel() // COLUMNS) for i in some])
+        _forward[(first[-1],)](
             pointers(rows, rows, some),
             pointers(offsets, rows, some),
             pointers(lasts, rows, some),
             pointers(weights, weights, some),
             pointers(biases, weights, some),
-            owner,
-            _sizes(rows, offsets, some),
-            numbers(tuple(tuple(v[i] for i in some) for v in (bases, margins, cutoffs)), device, torch.float32),
-            owner.shape[1],
+            STARTS=first,
+            SIZES=_sizes(rows, offsets, some),
+            FACTORS=tuple((bases[i], margins[i], cutoffs[i]) for i in some),
             COUNT=len(some),
             R=ROWS,
             C=COLUMNS,
@@ -113,19 +119,17 @@ def gradients(
     d_offsets = [None if b is None else r.new_empty(len(r)) for b, r in zip(g_biases, rows, strict=True)]
     d_lasts = [None if b is None else r.new_empty(()) for b, r in zip(g_biases, rows, strict=True)]
     for some in groups([len(r) for r in rows]):
-        tiles = tuple(-(-rows[i][0].numel() // COLUMNS) * -(-len(rows[i]) // ROWS) for i in some)
-        owner = owners(tiles, rows[0].device)
-        _backward[(owner.shape[1],)](
+        first = starts([-(-rows[i][0].numel() // COLUMNS) * -(-len(rows[i]) // ROWS) for i in some])
+        _backward[(first[-1],)](
             pointers(gs, gs, some),
             pointers(g_biases, gs, some),
             pointers(lasts, rows, some),
             pointers(d_rows, d_rows, some),
             pointers(d_offsets, d_rows, some),
             pointers(d_lasts, d_rows, some),
-            owner,
-            _sizes(rows, g_biases, some),
-            numbers((tuple(bases[i] for i in some),), rows[0].device, torch.float32),
-            owner.shape[1],
+            STARTS=first,
+            SIZES=_sizes(rows, g_biases, some),
+            FACTORS=tuple(bases[i] for i in some),
             COUNT=len(some),
             R=ROWS,
             C=COLUMNS,
@@ -133,11 +137,7 @@ def gradients(
     return d_rows, d_offsets, d_lasts
 
 
-def _sizes(rows: Sequence[Tensor], biased: Sequence[Tensor | None], some: Sequence[int]) -> Tensor:
-    """Free rows and columns of the layers, and whether they have biases."""
-    columns = (
-        tuple(len(rows[i]) for i in some),
-        tuple(rows[i][0].numel() for i in some),
-        tuple(int(biased[i] is not None) for i in some),
-    )
-    return numbers(columns, rows[0].device)
+def _sizes(
+    rows: Sequence[Tensor], biased: Sequence[Tensor | None], some: Sequence[int]
+) -> tuple[tuple[int, int, int], ...]:
+    return tuple((len(rows[i]), rows[i][0].numel(), int(biased[i] is not None)) for i in some)

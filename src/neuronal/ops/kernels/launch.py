@@ -1,11 +1,14 @@
-"""One launch for the parts of several layers: what it is given, and which program works on which part of which layer."""
+"""One launch for the parts of several layers: what it is given, and which program works on which part of which layer.
+
+Everything but the tensors is known when a kernel is compiled, so that there are no tables in memory: one that is made
+while torch records a CUDA graph would belong to that graph.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from itertools import accumulate
 
-import torch
 from torch import Tensor
 
 MOST = 48
@@ -23,15 +26,6 @@ def pointers(given: Sequence[Tensor | None], other: Sequence[Tensor], some: Sequ
     return tuple(other[i] if (one := given[i]) is None else one for i in some)
 
 
-@lru_cache(maxsize=256)
-def owners(programs: tuple[int, ...], device: torch.device) -> Tensor:
-    """For every program its layer and its number there, ``(2, programs)``, given how many each layer has."""
-    layer = torch.repeat_interleave(torch.arange(len(programs)), torch.tensor(programs))
-    number = torch.cat([torch.arange(count) for count in programs])
-    return torch.stack([layer, number]).to(torch.int32).to(device)
-
-
-@lru_cache(maxsize=256)
-def numbers(columns: tuple[tuple[float, ...], ...], device: torch.device, dtype: torch.dtype = torch.int32) -> Tensor:
-    """Numbers of every layer, ``(kinds, layers)``."""
-    return torch.tensor(columns, dtype=dtype, device=device)
+def starts(programs: Sequence[int]) -> tuple[int, ...]:
+    """The first program of every layer, given how many each has; and behind them, how many there are."""
+    return (0, *accumulate(programs))

@@ -15,8 +15,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.angles import place, sine_and_cosine
+
 LONGEST = 1024
 """Entries of a row that a block of threads holds at once; longer rows are taken piece by piece."""
+_SHORT = 2**22
+"""Below so many entries, where they lie is found with floats; see :func:`neuronal.ops.kernels.angles.place`."""
 
 
 @triton.jit
@@ -30,23 +34,55 @@ def _after(a1, c1, a2, c2):
     return a2 + c2 * a1, c1 * c2
 
 
+# Note [Four to a thread]: a thread takes four neighbouring entries of a row, by itself, and the scans over all threads,
+# most of the work otherwise, are of a quarter of the entries.
+
+
 @triton.jit
-def forward_row(delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr):
-    """Writes the weight and the products of a unit; returns its scale."""
+def _angle(delta, row, n, k):
+    """cos(theta) = -sin(delta) and sin(theta) = cos(delta) of entry k; the last entry has no angle, and a cosine of 1."""
+    sine, cosine = sine_and_cosine(tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0))
+    return tl.where(k < n - 1, -sine, 1.0), tl.where(k < n - 1, cosine, 0.0)
+
+
+@triton.jit
+def _neighbour(values, lane, step: tl.constexpr, T: tl.constexpr):
+    """The value of the thread before or after; of the first or the last, its own."""
+    return tl.gather(values, tl.minimum(tl.maximum(lane + step, 0), T - 1), 0)
+
+
+@triton.jit
+def _write(weight, products, row, k, n, value, p, inner, outer_stride, inner_stride, SHORT: tl.constexpr):
+    tl.store(weight + row * n + place(k, inner, outer_stride, inner_stride, SHORT), value, k < n)
+    tl.store(products + row * n + k, p, k < n)
+
+
+@triton.jit
+def forward_row(
+    delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr, SHORT: tl.constexpr
+):
+    """Writes the weight and the products of a unit; returns its scale. See Note [Four to a thread]."""
     r = tl.load(scale + row)
-    lane = tl.arange(0, BLOCK)
+    T: tl.constexpr = BLOCK // 4
+    lane = tl.arange(0, T)
     so_far = 1.0
     for start in range(0, n, BLOCK):
-        k = start + lane
-        # P_{k-1} is the product of the sines before k; cos(theta) = -sin(delta), sin(theta) = cos(delta).
-        before = tl.load(delta + row * (n - 1) + k - 1, (k > 0) & (k < n), other=0.0)
-        own = tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0)
-        p = so_far * tl.associative_scan(tl.cos(before), 0, _times)
-        cosines = tl.where(k < n - 1, -tl.sin(own), 1.0)
-        place = (k // inner) * outer_stride + (k % inner) * inner_stride
-        tl.store(weight + row * n + place, r * cosines * p, k < n)
-        tl.store(products + row * n + k, p, k < n)
-        so_far = tl.sum(tl.where(lane == BLOCK - 1, p, 0.0), 0)
+        # The product before entry k is that of the sines of all before it.
+        k = start + 4 * lane
+        cos0, sin0 = _angle(delta, row, n, k)
+        cos1, sin1 = _angle(delta, row, n, k + 1)
+        cos2, sin2 = _angle(delta, row, n, k + 2)
+        cos3, sin3 = _angle(delta, row, n, k + 3)
+        up_to = tl.associative_scan((sin0 * sin1) * (sin2 * sin3), 0, _times)
+        p0 = so_far * tl.where(lane == 0, 1.0, _neighbour(up_to, lane, -1, T))
+        p1 = p0 * sin0
+        p2 = p1 * sin1
+        p3 = p2 * sin2
+        _write(weight, products, row, k, n, r * cos0 * p0, p0, inner, outer_stride, inner_stride, SHORT)
+        _write(weight, products, row, k + 1, n, r * cos1 * p1, p1, inner, outer_stride, inner_stride, SHORT)
+        _write(weight, products, row, k + 2, n, r * cos2 * p2, p2, inner, outer_stride, inner_stride, SHORT)
+        _write(weight, products, row, k + 3, n, r * cos3 * p3, p3, inner, outer_stride, inner_stride, SHORT)
+        so_far *= tl.sum(tl.where(lane == T - 1, up_to, 0.0), 0)
     return r
 
 
@@ -64,35 +100,57 @@ def _forward(
     n: tl.constexpr,
     BIAS: tl.constexpr,
     BLOCK: tl.constexpr,
+    SHORT: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
-    r = forward_row(delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK)
+    r = forward_row(delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK, SHORT)
     if BIAS:
         tl.store(bias + row, r * tl.load(offset + row))
 
 
 @triton.jit
-def backward_row(delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr):
-    """Writes the gradient for the angles of a unit of scale r; returns that for the scale, bias apart."""
-    lane = tl.arange(0, BLOCK)
+def _read(products, g, row, k, n, inner, outer_stride, inner_stride, SHORT: tl.constexpr):
+    own_g = tl.load(g + row * n + place(k, inner, outer_stride, inner_stride, SHORT), k < n, other=0.0)
+    return tl.load(products + row * n + k, k < n, other=0.0), own_g.to(tl.float32)
+
+
+@triton.jit
+def backward_row(
+    delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr, SHORT: tl.constexpr
+):
+    """Writes the gradient for the angles of a unit of scale r; returns that for the scale, bias apart.
+
+    See Note [Four to a thread].
+    """
+    T: tl.constexpr = BLOCK // 4
+    lane = tl.arange(0, T)
     steps = (n + BLOCK - 1) // BLOCK
     of_scale = 0.0
     coming = 0.0
     for step in range(steps):
         # From the end: R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, and R_n = g_n.
-        k = (steps - 1 - step) * BLOCK + lane
-        own = tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0)
-        p = tl.load(products + row * n + k, k < n, other=0.0)
-        place = (k // inner) * outer_stride + (k % inner) * inner_stride
-        own_g = tl.load(g + row * n + place, k < n, other=0.0).to(tl.float32)
-        cosines = tl.where(k < n - 1, -tl.sin(own), 1.0)
-        sines = tl.where(k < n - 1, tl.cos(own), 0.0)
-        of_scale += tl.sum(cosines * p * own_g, 0)
-        tails, factors = tl.associative_scan((cosines * own_g, sines), 0, _after, reverse=True)
+        k = (steps - 1 - step) * BLOCK + 4 * lane
+        cos0, sin0 = _angle(delta, row, n, k)
+        cos1, sin1 = _angle(delta, row, n, k + 1)
+        cos2, sin2 = _angle(delta, row, n, k + 2)
+        cos3, sin3 = _angle(delta, row, n, k + 3)
+        p0, g0 = _read(products, g, row, k, n, inner, outer_stride, inner_stride, SHORT)
+        p1, g1 = _read(products, g, row, k + 1, n, inner, outer_stride, inner_stride, SHORT)
+        p2, g2 = _read(products, g, row, k + 2, n, inner, outer_stride, inner_stride, SHORT)
+        p3, g3 = _read(products, g, row, k + 3, n, inner, outer_stride, inner_stride, SHORT)
+        own = cos0 * g0 + sin0 * (cos1 * g1 + sin1 * (cos2 * g2 + sin2 * (cos3 * g3)))
+        tails, factors = tl.associative_scan((own, (sin0 * sin1) * (sin2 * sin3)), 0, _after, reverse=True)
         tails += factors * coming
-        # The neighbour's is looked up: to compute it from its own angle would be a second sine and cosine.
-        after = tl.where(lane == BLOCK - 1, coming, tl.gather(tails, tl.minimum(lane + 1, BLOCK - 1), 0))
-        tl.store(d_delta + row * (n - 1) + k, r * p * (cosines * after - sines * own_g), k < n - 1)
+        after3 = tl.where(lane == T - 1, coming, _neighbour(tails, lane, 1, T))
+        after2 = cos3 * g3 + sin3 * after3
+        after1 = cos2 * g2 + sin2 * after2
+        after0 = cos1 * g1 + sin1 * after1
+        there = d_delta + row * (n - 1) + k
+        tl.store(there, r * p0 * (cos0 * after0 - sin0 * g0), k < n - 1)
+        tl.store(there + 1, r * p1 * (cos1 * after1 - sin1 * g1), k + 1 < n - 1)
+        tl.store(there + 2, r * p2 * (cos2 * after2 - sin2 * g2), k + 2 < n - 1)
+        tl.store(there + 3, r * p3 * (cos3 * after3 - sin3 * g3), k + 3 < n - 1)
+        of_scale += tl.sum(cos0 * p0 * g0 + cos1 * p1 * g1 + cos2 * p2 * g2 + cos3 * p3 * g3, 0)
         coming = tl.sum(tl.where(lane == 0, tails, 0.0), 0)
     return of_scale
 
@@ -114,10 +172,11 @@ def _backward(
     n: tl.constexpr,
     BIAS: tl.constexpr,
     BLOCK: tl.constexpr,
+    SHORT: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     r = tl.load(scale + row)
-    of_scale = backward_row(delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK)
+    of_scale = backward_row(delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK, SHORT)
     if BIAS:
         of_bias = tl.load(g_bias + row).to(tl.float32)
         of_scale += of_bias * tl.load(offset + row)
@@ -199,8 +258,8 @@ def _order(weight: Tensor) -> tuple[int, int, int]:
 
 
 def block(n: int) -> dict[str, Any]:
-    """Entries of a row that are worked on at once, four to a thread: the fastest on an H200 for ResNet-18's layers."""
-    size = 2
+    """Entries of a row of up to ``n`` that are worked on at once, four to a thread: the fastest on an H200 for ResNet-18."""
+    size = 8
     while size < min(n, LONGEST):
         size *= 2
-    return {"BLOCK": size, "num_warps": max(1, size // 128)}
+    return {"BLOCK": size, "SHORT": n < _SHORT, "num_warps": max(1, size // 128)}

@@ -8,13 +8,14 @@ places of the filter, or places and channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from neuronal.ops.kernels.launch import groups, numbers, owners, pointers
+from neuronal.ops.kernels.launch import groups, pointers, starts
 from neuronal.ops.kernels.sphere import backward_row, block, forward_row
 
 
@@ -26,41 +27,48 @@ def _order(length, inner, LAST: tl.constexpr):
     return inner, 1
 
 
+# SIZES are entries of a row, places of a filter and whether there is a bias, layer by layer; STARTS the first programs.
+
+
 @triton.jit
 def _forward(
-    deltas, scales, offsets, weights, biases, products, owner, size, programs,
-    COUNT: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr,
+    deltas, scales, offsets, weights, biases, products,
+    STARTS: tl.constexpr, SIZES: tl.constexpr, COUNT: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr,
+    SHORT: tl.constexpr,
 ):  # fmt: skip
-    which = tl.load(owner + tl.program_id(0))
-    row = tl.load(owner + programs + tl.program_id(0)).to(tl.int64)
-    n, inner, biased = tl.load(size + which), tl.load(size + COUNT + which), tl.load(size + 2 * COUNT + which)
+    program = tl.program_id(0)
+    first, n, inner, biased = STARTS[0], SIZES[0][0], SIZES[0][1], SIZES[0][2]
     delta, scale, offset, weight, bias, product = deltas[0], scales[0], offsets[0], weights[0], biases[0], products[0]
     for i in tl.static_range(1, COUNT):
-        if which == i:
+        if program >= STARTS[i]:
+            first, n, inner, biased = STARTS[i], SIZES[i][0], SIZES[i][1], SIZES[i][2]
             delta, scale, offset = deltas[i], scales[i], offsets[i]
             weight, bias, product = weights[i], biases[i], products[i]
+    row = (program - first).to(tl.int64)
     outer_stride, inner_stride = _order(n, inner, LAST)
-    r = forward_row(delta, scale, weight, product, row, n, inner, outer_stride, inner_stride, BLOCK)
+    r = forward_row(delta, scale, weight, product, row, n, inner, outer_stride, inner_stride, BLOCK, SHORT)
     tl.store(bias + row, r * tl.load(offset + row), biased != 0)
 
 
 @triton.jit
 def _backward(
-    deltas, scales, offsets, products, gs, g_biases, d_deltas, d_scales, d_offsets, owner, size, programs,
-    COUNT: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr,
+    deltas, scales, offsets, products, gs, g_biases, d_deltas, d_scales, d_offsets,
+    STARTS: tl.constexpr, SIZES: tl.constexpr, COUNT: tl.constexpr, LAST: tl.constexpr, BLOCK: tl.constexpr,
+    SHORT: tl.constexpr,
 ):  # fmt: skip
-    which = tl.load(owner + tl.program_id(0))
-    row = tl.load(owner + programs + tl.program_id(0)).to(tl.int64)
-    n, inner, biased = tl.load(size + which), tl.load(size + COUNT + which), tl.load(size + 2 * COUNT + which)
+    program = tl.program_id(0)
+    first, n, inner, biased = STARTS[0], SIZES[0][0], SIZES[0][1], SIZES[0][2]
     delta, scale, offset, product, g, g_bias = deltas[0], scales[0], offsets[0], products[0], gs[0], g_biases[0]
     d_delta, d_scale, d_offset = d_deltas[0], d_scales[0], d_offsets[0]
     for i in tl.static_range(1, COUNT):
-        if which == i:
+        if program >= STARTS[i]:
+            first, n, inner, biased = STARTS[i], SIZES[i][0], SIZES[i][1], SIZES[i][2]
             delta, scale, offset, product, g, g_bias = deltas[i], scales[i], offsets[i], products[i], gs[i], g_biases[i]
             d_delta, d_scale, d_offset = d_deltas[i], d_scales[i], d_offsets[i]
+    row = (program - first).to(tl.int64)
     outer_stride, inner_stride = _order(n, inner, LAST)
     r = tl.load(scale + row)
-    of_scale = backward_row(delta, product, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK)
+    of_scale = backward_row(delta, product, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK, SHORT)
     of_bias = tl.load(g_bias + row, biased != 0, other=0.0).to(tl.float32)
     tl.store(d_offset + row, of_bias * r, biased != 0)
     tl.store(d_scale + row, of_scale + of_bias * tl.load(offset + row, biased != 0, other=0.0))
@@ -84,20 +92,16 @@ def weights_and_biases(
     biases = [None if o is None else torch.empty(len(o), device=device, dtype=dtype) for o in offsets]
     products = [torch.empty(len(d), d.shape[1] + 1, device=device) for d in deltas]
     for some in groups([d.shape[1] for d in deltas]):
-        owner, size = _tables(deltas, offsets, places, some)
-        _forward[(owner.shape[1],)](
+        known = _known(deltas, offsets, places, some)
+        _forward[(known["STARTS"][-1],)](
             pointers(deltas, deltas, some),
             pointers(scales, scales, some),
             pointers(offsets, scales, some),
             pointers(weights, weights, some),
             pointers(biases, weights, some),
             pointers(products, products, some),
-            owner,
-            size,
-            owner.shape[1],
-            COUNT=len(some),
             LAST=channels_last,
-            **block(deltas[some[0]].shape[1] + 1),
+            **known,
         )
     return weights, biases, products
 
@@ -117,8 +121,8 @@ def gradients(
     d_offsets = [None if o is None else torch.empty_like(o) for o in offsets]
     gs = [g.contiguous() for g in gs]
     for some in groups([d.shape[1] for d in deltas]):
-        owner, size = _tables(deltas, offsets, places, some)
-        _backward[(owner.shape[1],)](
+        known = _known(deltas, offsets, places, some)
+        _backward[(known["STARTS"][-1],)](
             pointers(deltas, deltas, some),
             pointers(scales, scales, some),
             pointers(offsets, scales, some),
@@ -128,23 +132,16 @@ def gradients(
             pointers(d_deltas, d_deltas, some),
             pointers(d_scales, d_scales, some),
             pointers(d_offsets, d_scales, some),
-            owner,
-            size,
-            owner.shape[1],
-            COUNT=len(some),
             LAST=channels_last,
-            **block(deltas[some[0]].shape[1] + 1),
+            **known,
         )
     return d_deltas, d_scales, d_offsets
 
 
-def _tables(
+def _known(
     deltas: Sequence[Tensor], offsets: Sequence[Tensor | None], places: Sequence[int], some: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    device = deltas[0].device
-    columns = (
-        tuple(deltas[i].shape[1] + 1 for i in some),
-        tuple(places[i] for i in some),
-        tuple(int(offsets[i] is not None) for i in some),
-    )
-    return owners(tuple(len(deltas[i]) for i in some), device), numbers(columns, device)
+) -> dict[str, Any]:
+    """What the kernels are compiled for."""
+    sizes = tuple((deltas[i].shape[1] + 1, places[i], int(offsets[i] is not None)) for i in some)
+    first = starts([len(deltas[i]) for i in some])
+    return {"STARTS": first, "SIZES": sizes, "COUNT": len(some), **block(sizes[0][0])}
