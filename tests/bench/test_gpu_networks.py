@@ -36,6 +36,24 @@ def test_the_verdict_is_on_compiled_networks():
         assert one.row(CPU.ceilings).limit == limit
 
 
+def test_a_network_that_fails_is_a_line_of_the_table(monkeypatch):
+    plain = networks.steps
+
+    def failing(called, model, *rest):
+        return failed if model.recipe["neuron"] == "farkas" else plain(called, model, *rest)
+
+    def failed():
+        raise RuntimeError("no memory\nat all")
+
+    monkeypatch.setattr(networks, "steps", failing)
+    rows = list(networks.rows(CPU))
+    names = [row.name.rpartition(": ")[2] for row in rows]
+    assert names[:3] == ["farkas", "standard, eager", "zero_bias, eager"]
+    assert rows[0].measured is None
+    assert rows[0].met is False
+    assert rows[0].note == "RuntimeError: no memory"
+
+
 def test_the_networks_are_those_asked_for():
     assert {(case.model, case.side, case.batch) for case in CASES} == {("resnet18", 32, 512), ("resnet50", 224, 128)}
     assert {neuron: limit for case in CASES for neuron, limit in case.limits.items()} == {

@@ -16,6 +16,7 @@ from neuronal.bench.gpu.ceilings import Ceilings, Setting
 from neuronal.bench.gpu.row import Row
 from neuronal.models.registry import create_model
 from neuronal.nn import at_once
+from neuronal.train.recording import one_line
 from neuronal.train.timing import StepTime, side_by_side
 
 BASELINE = "standard"
@@ -87,6 +88,18 @@ class Timed:
         return Row(name, self.time.ratio, "x standard", limit, shown=shown, data={"step": self.to_json()})
 
 
+@dataclass(frozen=True)
+class Failed:
+    """A network that could not be timed, and why."""
+
+    case: Case
+    neuron: str
+    error: str
+
+    def row(self, best: Ceilings) -> Row:
+        return Row(f"{self.case}: {self.neuron}", None, "x standard", self.case.limits[self.neuron], note=self.error)
+
+
 def network(case: Case, neuron: str, device: torch.device) -> nn.Module:
     """A fresh network with channels last."""
     shape = {"num_classes": case.classes, "in_chans": 3, "img_size": case.side}
@@ -139,7 +152,7 @@ def compile_one(case: Case, neuron: str, device: str = "cuda") -> None:
     steps(compiled, model, *batch(case, torch.device(device)), 1)()
 
 
-def measure_case(case: Case, setting: Setting, *, compiled: bool) -> Iterator[Timed]:
+def measure_case(case: Case, setting: Setting, *, compiled: bool) -> Iterator[Timed | Failed]:
     """All neurons of a case side by side, all compiled or none."""
     x, y = batch(case, setting.device)
     actions, flops = {}, 0.0
@@ -147,7 +160,16 @@ def measure_case(case: Case, setting: Setting, *, compiled: bool) -> Iterator[Ti
         model = network(case, neuron, setting.device)
         flops = flops or flops_per_image(model, x)
         called = torch.compile(model, mode=MODE) if compiled else model
-        actions[neuron] = steps(called, model, x, y, STEPS)
+        action = steps(called, model, x, y, STEPS)
+        try:
+            action()
+        except Exception as error:
+            if neuron == BASELINE:
+                raise
+            # One that cannot be compiled is a line of the table, and not the end of it.
+            yield Failed(case, neuron, one_line(error))
+        else:
+            actions[neuron] = action
     times = side_by_side(actions, BASELINE, rounds=setting.rounds, warmup=2, cuda=setting.is_gpu)
     for neuron, time in times.items():
         one = StepTime(time.seconds / STEPS, time.ratio, time.ratio_low, time.ratio_high)

@@ -20,7 +20,7 @@ def sine_and_cosine(x):
     r = r - q * 4.837512969970703125e-4
     r = r - q * 7.549789954891882e-8
     # Of angles too large for float32, sine and cosine are arbitrary; but not larger than they can be.
-    r = tl.minimum(tl.maximum(r, -0.8), 0.8)
+    r = tl.clamp(r, -0.8, 0.8, propagate_nan=tl.PropagateNan.ALL)
     z = r * r
     s = r + r * z * (-0.166666548734772 + z * (0.008332173543162876 - z * 0.00019516655808383986))
     c = 1.0 - 0.5 * z + z * z * (0.04166664674777589 + z * (-0.0013887361450183602 + z * 2.4437730096986404e-05))
