@@ -34,13 +34,29 @@ def _after(a1, c1, a2, c2):
     return a2 + c2 * a1, c1 * c2
 
 
-# Note [Four to a thread]: a thread takes four neighbouring entries of a row, by itself, and the scans over all threads,
-# most of the work otherwise, are of a quarter of the entries.
+# Note [Four to a thread]: entries come from memory in the order of threads, one each, which memory likes; and are handed
+# over so that a thread has four neighbours. It takes these by itself, and the scans over all threads, which are most of
+# the work otherwise, are of a quarter of the entries.
 
 
 @triton.jit
-def _angle(delta, row, n, k):
-    """cos(theta) = -sin(delta) and sin(theta) = cos(delta) of entry k; the last entry has no angle, and a cosine of 1."""
+def _quarters(x, T: tl.constexpr):
+    """Entries 4 t, 4 t + 1, 4 t + 2 and 4 t + 3 for every thread t."""
+    even, odd = tl.split(tl.reshape(x, (T, 2, 2)))
+    x0, x2 = tl.split(even)
+    x1, x3 = tl.split(odd)
+    return x0, x1, x2, x3
+
+
+@triton.jit
+def _together(x0, x1, x2, x3, T: tl.constexpr):
+    """The entries again, from what :func:`_quarters` makes of them."""
+    return tl.reshape(tl.join(tl.join(x0, x2), tl.join(x1, x3)), (4 * T,))
+
+
+@triton.jit
+def _angles(delta, row, n, k):
+    """cos(theta) = -sin(delta) and sin(theta) = cos(delta); the last entry has no angle, and a cosine of 1."""
     sine, cosine = sine_and_cosine(tl.load(delta + row * (n - 1) + k, k < n - 1, other=0.0))
     return tl.where(k < n - 1, -sine, 1.0), tl.where(k < n - 1, cosine, 0.0)
 
@@ -49,12 +65,6 @@ def _angle(delta, row, n, k):
 def _neighbour(values, lane, step: tl.constexpr, T: tl.constexpr):
     """The value of the thread before or after; of the first or the last, its own."""
     return tl.gather(values, tl.minimum(tl.maximum(lane + step, 0), T - 1), 0)
-
-
-@triton.jit
-def _write(weight, products, row, k, n, value, p, inner, outer_stride, inner_stride, SHORT: tl.constexpr):
-    tl.store(weight + row * n + place(k, inner, outer_stride, inner_stride, SHORT), value, k < n)
-    tl.store(products + row * n + k, p, k < n)
 
 
 @triton.jit
@@ -67,21 +77,17 @@ def forward_row(
     lane = tl.arange(0, T)
     so_far = 1.0
     for start in range(0, n, BLOCK):
-        # The product before entry k is that of the sines of all before it.
-        k = start + 4 * lane
-        cos0, sin0 = _angle(delta, row, n, k)
-        cos1, sin1 = _angle(delta, row, n, k + 1)
-        cos2, sin2 = _angle(delta, row, n, k + 2)
-        cos3, sin3 = _angle(delta, row, n, k + 3)
+        k = start + tl.arange(0, BLOCK)
+        cosines, sines = _angles(delta, row, n, k)
+        sin0, sin1, sin2, sin3 = _quarters(sines, T)
         up_to = tl.associative_scan((sin0 * sin1) * (sin2 * sin3), 0, _times)
+        # The product of an entry is that of the sines of all before it.
         p0 = so_far * tl.where(lane == 0, 1.0, _neighbour(up_to, lane, -1, T))
         p1 = p0 * sin0
         p2 = p1 * sin1
-        p3 = p2 * sin2
-        _write(weight, products, row, k, n, r * cos0 * p0, p0, inner, outer_stride, inner_stride, SHORT)
-        _write(weight, products, row, k + 1, n, r * cos1 * p1, p1, inner, outer_stride, inner_stride, SHORT)
-        _write(weight, products, row, k + 2, n, r * cos2 * p2, p2, inner, outer_stride, inner_stride, SHORT)
-        _write(weight, products, row, k + 3, n, r * cos3 * p3, p3, inner, outer_stride, inner_stride, SHORT)
+        p = _together(p0, p1, p2, p2 * sin2, T)
+        tl.store(weight + row * n + place(k, inner, outer_stride, inner_stride, SHORT), r * cosines * p, k < n)
+        tl.store(products + row * n + k, p, k < n)
         so_far *= tl.sum(tl.where(lane == T - 1, up_to, 0.0), 0)
     return r
 
@@ -109,12 +115,6 @@ def _forward(
 
 
 @triton.jit
-def _read(products, g, row, k, n, inner, outer_stride, inner_stride, SHORT: tl.constexpr):
-    own_g = tl.load(g + row * n + place(k, inner, outer_stride, inner_stride, SHORT), k < n, other=0.0)
-    return tl.load(products + row * n + k, k < n, other=0.0), own_g.to(tl.float32)
-
-
-@triton.jit
 def backward_row(
     delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr, SHORT: tl.constexpr
 ):
@@ -129,28 +129,23 @@ def backward_row(
     coming = 0.0
     for step in range(steps):
         # From the end: R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, and R_n = g_n.
-        k = (steps - 1 - step) * BLOCK + 4 * lane
-        cos0, sin0 = _angle(delta, row, n, k)
-        cos1, sin1 = _angle(delta, row, n, k + 1)
-        cos2, sin2 = _angle(delta, row, n, k + 2)
-        cos3, sin3 = _angle(delta, row, n, k + 3)
-        p0, g0 = _read(products, g, row, k, n, inner, outer_stride, inner_stride, SHORT)
-        p1, g1 = _read(products, g, row, k + 1, n, inner, outer_stride, inner_stride, SHORT)
-        p2, g2 = _read(products, g, row, k + 2, n, inner, outer_stride, inner_stride, SHORT)
-        p3, g3 = _read(products, g, row, k + 3, n, inner, outer_stride, inner_stride, SHORT)
-        own = cos0 * g0 + sin0 * (cos1 * g1 + sin1 * (cos2 * g2 + sin2 * (cos3 * g3)))
+        k = (steps - 1 - step) * BLOCK + tl.arange(0, BLOCK)
+        cosines, sines = _angles(delta, row, n, k)
+        p = tl.load(products + row * n + k, k < n, other=0.0)
+        there = row * n + place(k, inner, outer_stride, inner_stride, SHORT)
+        own_g = tl.load(g + there, k < n, other=0.0).to(tl.float32)
+        straight = cosines * own_g
+        a0, a1, a2, a3 = _quarters(straight, T)
+        sin0, sin1, sin2, sin3 = _quarters(sines, T)
+        own = a0 + sin0 * (a1 + sin1 * (a2 + sin2 * a3))
         tails, factors = tl.associative_scan((own, (sin0 * sin1) * (sin2 * sin3)), 0, _after, reverse=True)
         tails += factors * coming
         after3 = tl.where(lane == T - 1, coming, _neighbour(tails, lane, 1, T))
-        after2 = cos3 * g3 + sin3 * after3
-        after1 = cos2 * g2 + sin2 * after2
-        after0 = cos1 * g1 + sin1 * after1
-        there = d_delta + row * (n - 1) + k
-        tl.store(there, r * p0 * (cos0 * after0 - sin0 * g0), k < n - 1)
-        tl.store(there + 1, r * p1 * (cos1 * after1 - sin1 * g1), k + 1 < n - 1)
-        tl.store(there + 2, r * p2 * (cos2 * after2 - sin2 * g2), k + 2 < n - 1)
-        tl.store(there + 3, r * p3 * (cos3 * after3 - sin3 * g3), k + 3 < n - 1)
-        of_scale += tl.sum(cos0 * p0 * g0 + cos1 * p1 * g1 + cos2 * p2 * g2 + cos3 * p3 * g3, 0)
+        after2 = a3 + sin3 * after3
+        after1 = a2 + sin2 * after2
+        after = _together(a1 + sin1 * after1, after1, after2, after3, T)
+        tl.store(d_delta + row * (n - 1) + k, r * p * (cosines * after - sines * own_g), k < n - 1)
+        of_scale += tl.sum(straight * p, 0)
         coming = tl.sum(tl.where(lane == 0, tails, 0.0), 0)
     return of_scale
 
