@@ -226,7 +226,6 @@ def test_bench_gpu(section, tmp_path, capsys):
 
 @pytest.mark.parametrize("neuron", graphs.NEURONS)
 def test_a_step_of_every_neuron_is_one_graph(neuron):
-    """Compiled first: what that leaves behind may not be in the way of a recording."""
     row = graphs.made(neuron, "cuda")
     assert row.measured == 0, row.note
 

@@ -8,18 +8,14 @@ from neuronal.nn import at_once
 from tests.nn.test_whole_model import (  # noqa: F401
     as_on_a_gpu,
     test_a_compiled_model_computes_the_same,
+    test_accelerate_wraps_and_unwraps_it,
+    test_copies_are_of_their_own_and_pickled_models_plain,
     test_gradients_can_be_differentiated_again,
     test_more_layers_than_a_launch_takes,
     test_nothing_is_kept_behind_a_call,
     test_outputs_and_gradients_are_those_of_the_layers,
+    test_the_compiler_makes_one_graph_of_it,
     test_under_autocast_weights_come_in_its_precision,
-)
-from tests.ops.kernels.test_angles import (  # noqa: F401
-    test_errors_are_below_2e_7,
-    test_places_are_those_of_whole_numbers,
-    test_quarter_turns,
-    test_small_angles_keep_all_their_digits,
-    test_what_is_beyond_float32_stays_bounded,
 )
 
 pytestmark = [

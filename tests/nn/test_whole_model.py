@@ -1,14 +1,18 @@
 """Weights of a whole model from one kernel, against the same model whose layers make their own: interpreted on a CPU."""
 
 import copy
+import pickle
 
 import pytest
 import torch
 from torch import nn
 
+from neuronal.data.dataset import Split
 from neuronal.nn import at_once
 from neuronal.ops import operators
 from neuronal.ops.kernels import launch
+from neuronal.train.loop import fit
+from neuronal.train.optim import Plan
 from tests.nn.test_every_layer import NEURONS
 
 pytest.importorskip("triton", reason="needs triton")
@@ -110,6 +114,53 @@ def test_a_compiled_model_computes_the_same(neuron):
     for p, q in zip(plain.parameters(), true.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-4)
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("neuron", BOTH)
+def test_the_compiler_makes_one_graph_of_it(neuron):
+    """Weights, network and all; hooks of a model would be graphs of their own."""
+    seen = []
+
+    def backend(graph, _):
+        seen.append(graph)
+        return graph.forward
+
+    torch.compile(at_once(network(neuron)), backend=backend)(images())
+    torch.compiler.reset()
+    (graph,) = seen
+    assert sum("_weights" in str(node.target) or "autograd" in str(node.target) for node in graph.graph.nodes) == 1
+
+
+@pytest.mark.parametrize("neuron", BOTH)
+def test_copies_are_of_their_own_and_pickled_models_plain(neuron):
+    whole = at_once(network(neuron))
+    other = copy.deepcopy(whole)
+    assert other.forward.__self__ is other
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    x = images()
+    expected = whole(x)
+    assert not torch.equal(other(x), expected)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(whole))(x), expected)
+
+
+def test_accelerate_wraps_and_unwraps_it():
+    plain = network("geometric")
+    true = copy.deepcopy(plain)
+    split = Split(torch.randn(16, 3, 4, 4), torch.randint(7, (16,)))
+    plan = Plan(epochs=2, batch_size=8, optim="sgd", lr=0.1, precision="bf16")
+    losses = [[e.loss for e in fit(model, split, plan).epochs] for model in (at_once(plain), true)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+    x = images()
+    torch.testing.assert_close(plain(x), true(x), rtol=0.05, atol=0.05)
+
+
+def test_a_forward_of_somebody_else_is_refused():
+    model = network("farkas")
+    model.forward = lambda x: x
+    with pytest.raises(ValueError, match="whose forward nobody has replaced"):
+        at_once(model)
 
 
 @pytest.mark.parametrize("neuron", BOTH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MethodType
 from typing import Any
 
 import torch
@@ -25,11 +26,27 @@ def at_once(model: nn.Module) -> nn.Module:
 
     Returns:
         The model itself; asking twice is asking once.
+
+    Raises:
+        ValueError: The model's ``forward`` was replaced by somebody else.
     """
-    if _make not in model._forward_pre_hooks.values():
-        model.register_forward_pre_hook(_make, with_kwargs=True)
-        model.register_forward_hook(_forget, always_call=True)
+    replaced = model.__dict__.get("forward")
+    if replaced is None:
+        # Not hooks, which torch.compile leaves outside of the graph it makes of a model.
+        model.forward = MethodType(forward, model)
+    elif getattr(replaced, "__func__", None) is not forward:
+        raise ValueError("at_once needs a model whose forward nobody has replaced. Call it first.")
     return model
+
+
+# Of this name, a pickled model finds that of its class.
+def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """What the model does, with weights of all its layers made before."""
+    _make(self, args, kwargs)
+    try:
+        return type(self).forward(self, *args, **kwargs)
+    finally:
+        _forget(self)
 
 
 def _make(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -44,7 +61,7 @@ def _make(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         _give(farkas, _farkas(farkas))
 
 
-def _forget(model: nn.Module, *_: Any) -> None:
+def _forget(model: nn.Module) -> None:
     for layer in model.modules():
         if isinstance(layer, _Geometric | _Farkas):
             layer._made = None

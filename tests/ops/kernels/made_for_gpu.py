@@ -18,7 +18,17 @@ WHOLE, FLAG, NUMBERS, HALVES = "*fp32", "*i1", "*i64", "*bf16"
 KINDS = {"converged_ptr": FLAG, "steps_ptr": NUMBERS, "tables_ptr": "*fp16"}
 KINDS |= dict.fromkeys(("weight", "bias", "g", "g_bias", "weights", "biases", "gs", "g_biases"), HALVES)
 KINDS |= dict.fromkeys(("base", "margin", "cutoff", "tolerance"), "fp32")
-INTEGERS = {"rows", "num_couplings", "num_slopes", "max_steps", "units", "inner", "outer_stride", "inner_stride"}
+INTEGERS = {
+    "blocks",
+    "rows",
+    "num_couplings",
+    "num_slopes",
+    "max_steps",
+    "units",
+    "inner",
+    "outer_stride",
+    "inner_stride",
+}
 LAYERS = 20
 SEVERAL = {
     "COUNT": LAYERS,
@@ -34,6 +44,8 @@ CASES = {
     "farkas._backward": {"BIAS": True, "R": 256, "C": 16},
     "farkas_layers._forward": {**SEVERAL, "FACTORS": ((1.0, 0.0, 0.0),) * LAYERS, "R": 256, "C": 16},
     "farkas_layers._backward": {**SEVERAL, "FACTORS": (1.0,) * LAYERS, "R": 256, "C": 16},
+    "means._forward": {"B": 64},
+    "means._backward": {"B": 64},
     "pairs.forward": {"R": 2, "N": 32, "num_warps": 1},
     "pairs.backward": {"WITH_SLOPE": True, "R": 2, "N": 32, "num_warps": 1},
     "grid.forward": {"W": 8, "V": 32, "num_warps": 4, "num_stages": 1},

@@ -42,9 +42,11 @@ def made(neuron: str, device: str) -> Row:
 
 def one(neuron: str, model: nn.Module, x: Tensor, y: Tensor) -> Row:
     """The line of one network."""
+    # Before it is compiled: of functions with a gradient of their own the compiler keeps what it traced, and with that the
+    # parameters' gradients on the stream it was traced on, from which no recording is possible (torch 2.11, 2.13).
+    recorded = recording_trouble(model, x, y)
     breaks, reasons = graph_breaks(model, x)
     broken = backward_trouble(model, x, y) if not breaks else ""
-    recorded = recording_trouble(model, x, y)
     notes = [*reasons, *([f"backward: {broken}"] if broken else [])]
     if recorded:
         notes.append(f"no CUDA graph: {recorded}")

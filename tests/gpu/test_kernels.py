@@ -1,0 +1,22 @@
+"""What tests/ops/kernels asks of interpreted kernels, asked of the compiled ones."""
+
+import pytest
+import torch
+
+from tests.ops.kernels.test_angles import (  # noqa: F401
+    test_errors_are_below_2e_7,
+    test_places_are_those_of_whole_numbers,
+    test_quarter_turns,
+    test_small_angles_keep_all_their_digits,
+    test_what_is_beyond_float32_stays_bounded,
+)
+from tests.ops.kernels.test_means import (  # noqa: F401
+    as_on_a_gpu,
+    test_means_and_gradients,
+    test_rows_with_something_else_have_no_means_and_others_theirs,
+)
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
