@@ -11,54 +11,54 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-_BLOCK = 64
-"""Units of a program, and units it looks at together."""
+_BLOCK = {"B": 64, "K": 16, "num_warps": 1}
+"""Units of a program, which is one warp, and units it looks at together; a thread sums over these by itself."""
 # Beyond it q is 0 to float32.
 _FURTHEST = tl.constexpr(40.0)
 
 
 @triton.jit
 def _pairs(own, others, slope):
-    """q of every own unit with every other one, and the differences."""
-    apart = others[None, :] - own[:, None]
+    """q of every other unit, down, with every own one, across; and the differences."""
+    apart = others[:, None] - own[None, :]
     return 1 / (1 + tl.exp(2 * tl.minimum(slope * apart, _FURTHEST))), apart
 
 
 @triton.jit
-def _forward(z_ptr, slope_ptr, mean_ptr, units, B: tl.constexpr):
+def _forward(z_ptr, slope_ptr, mean_ptr, units, B: tl.constexpr, K: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     slope = tl.load(slope_ptr + row)
     i = tl.program_id(1) * B + tl.arange(0, B)
     own = tl.load(z_ptr + row * units + i, i < units, other=0.0)
     total = tl.zeros((B,), tl.float32)
-    for start in range(0, units, B):
-        k = start + tl.arange(0, B)
+    for start in range(0, units, K):
+        k = start + tl.arange(0, K)
         others = tl.load(z_ptr + row * units + k, k < units, other=0.0)
         q, _ = _pairs(own, others, slope)
         # 0 for numbers; a row with anything else has no means.
         nothing = others * 0.0
-        total += tl.sum(tl.where((k < units)[None, :], q, 0.0) + nothing[None, :], 1)
+        total += tl.sum(tl.where((k < units)[:, None], q, 0.0) + nothing[:, None], 0)
     tl.store(mean_ptr + row * units + i, 1 - 2 * total / units, i < units)
 
 
 @triton.jit
-def _backward(g_ptr, z_ptr, slope_ptr, d_z_ptr, d_slope_ptr, units, blocks, B: tl.constexpr):
+def _backward(g_ptr, z_ptr, slope_ptr, d_z_ptr, d_slope_ptr, units, blocks, B: tl.constexpr, K: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     slope = tl.load(slope_ptr + row)
     i = tl.program_id(1) * B + tl.arange(0, B)
     own = tl.load(z_ptr + row * units + i, i < units, other=0.0)
     own_g = tl.load(g_ptr + row * units + i, i < units, other=0.0)
     of_z, stretch = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
-    for start in range(0, units, B):
-        k = start + tl.arange(0, B)
+    for start in range(0, units, K):
+        k = start + tl.arange(0, K)
         others = tl.load(z_ptr + row * units + k, k < units, other=0.0)
         g = tl.load(g_ptr + row * units + k, k < units, other=0.0)
         q, apart = _pairs(own, others, slope)
-        derivative = tl.where((k < units)[None, :], 4 * (q - q * q), 0.0)
+        derivative = tl.where((k < units)[:, None], 4 * (q - q * q), 0.0)
         nothing = others * 0.0
-        of_z += tl.sum(derivative * (g[None, :] - own_g[:, None]) + nothing[None, :], 1)
+        of_z += tl.sum(derivative * (g[:, None] - own_g[None, :]) + nothing[:, None], 0)
         # Far away, where a difference may be infinite, there is no derivative to stretch.
-        stretch += tl.sum(tl.where(derivative == 0, 0.0, derivative * apart) + nothing[None, :], 1)
+        stretch += tl.sum(tl.where(derivative == 0, 0.0, derivative * apart) + nothing[:, None], 0)
     tl.store(d_z_ptr + row * units + i, slope / units * of_z, i < units)
     tl.store(d_slope_ptr + row * blocks + tl.program_id(1), tl.sum(own_g * stretch, 0) / units)
 
@@ -67,7 +67,7 @@ def mean(z: Tensor, slope: Tensor) -> Tensor:
     """Of rows ``(rows, N)`` in float32, with a slope for each."""
     z, slope = z.contiguous(), slope.contiguous()
     out = torch.empty_like(z)
-    _forward[(len(z), _blocks(z))](z, slope, out, z.shape[1], B=_BLOCK)
+    _forward[(len(z), _blocks(z))](z, slope, out, z.shape[1], **_BLOCK)
     return out
 
 
@@ -76,9 +76,9 @@ def vjp(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
     g, z, slope = g.contiguous(), z.contiguous(), slope.contiguous()
     d_z, blocks = torch.empty_like(z), _blocks(z)
     d_slope = z.new_empty(len(z), blocks)
-    _backward[(len(z), blocks)](g, z, slope, d_z, d_slope, z.shape[1], blocks, B=_BLOCK)
+    _backward[(len(z), blocks)](g, z, slope, d_z, d_slope, z.shape[1], blocks, **_BLOCK)
     return d_z, d_slope.sum(1)
 
 
 def _blocks(z: Tensor) -> int:
-    return -(-z.shape[1] // _BLOCK)
+    return -(-z.shape[1] // _BLOCK["B"])
