@@ -11,7 +11,7 @@ from neuronal.bench.gpu.ceilings import Setting
 from neuronal.bench.gpu.implicit import CASES, BlockCase, special_functions
 from neuronal.train.recording import NotCapturable
 
-RESULTS = Path(__file__).parents[2] / "results/bench/implicit_blocks_h200.json"
+RESULTS = Path(__file__).parents[2] / "results/bench/gpu_h200.json"
 CPU = Setting(torch.device("cpu"), 2)
 TINY = BlockCase("tiny", 2, 3, 10, 3)
 
@@ -35,9 +35,9 @@ def test_long_rows_need_few_special_functions(units, most):
 
 
 def test_the_record_has_every_case():
-    record = json.loads(RESULTS.read_text())
-    assert [block["case"]["name"] for block in record["blocks"]] == [case.name for case in CASES]
-    assert all(block["converged"] == 1.0 for block in record["blocks"])
+    sections = {section["name"]: section["rows"] for section in json.loads(RESULTS.read_text())["sections"]}
+    assert [row["name"] for row in sections["implicit"]] == [case.name for case in CASES]
+    assert all(row["block"]["converged"] == 1.0 for row in sections["implicit"])
 
 
 def test_a_block_is_measured_both_ways(tiny):

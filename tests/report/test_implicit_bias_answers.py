@@ -112,15 +112,12 @@ def test_the_cost_is_that_of_the_best_file_there_is(tmp_path):
     layers = [{"time": {"ratio": 50.0}}]
     write_times(tmp_path, "implicit_h200.json", table=layers)
     assert "50.00 (50.00 to 50.00) times a Conv2d layer on NVIDIA X (`results/bench/implicit_h200.json`)" in cost()
-    blocks = [{"case": {"name": name}, "time": {"ratio": r}} for name, r in (("UCN a", 3), ("UCN b", 4), ("ResNet", 9))]
-    write_times(tmp_path, "implicit_blocks_h200.json", blocks=blocks)
-    assert "3.50 (3.00 to 4.00) times the block" in cost()
-    rows = [{"name": "UCN a", "measured": 2.0}, {"name": "UCN b", "measured": None}]
+    rows = [{"name": name, "measured": ratio} for name, ratio in (("UCN a", 2.0), ("UCN b", None), ("ResNet", 9.0))]
     write_times(tmp_path, "gpu_h200.json", sections=[{"name": "implicit", "rows": rows}, {"name": "ntk", "rows": []}])
     assert "2.00 (2.00 to 2.00) times the block" in cost()
     # A run of other sections says nothing of it.
     write_times(tmp_path, "gpu_h200.json", sections=[{"name": "ntk", "rows": []}])
-    assert "3.50 (3.00 to 4.00) times the block" in cost()
+    assert "50.00 (50.00 to 50.00) times a Conv2d layer" in cost()
 
 
 @pytest.mark.parametrize("slower", [2.5, 0.5])

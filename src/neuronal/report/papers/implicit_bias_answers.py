@@ -103,17 +103,12 @@ def _of_sections(known: Mapping[str, Any]) -> list[float]:
     return [row["measured"] for row in rows if row["measured"] is not None]
 
 
-def _of_blocks(known: Mapping[str, Any]) -> list[float]:
-    return [block["time"]["ratio"] for block in known["blocks"] if block["case"]["name"].startswith("UCN")]
-
-
 def _of_layers(known: Mapping[str, Any]) -> list[float]:
     return [row["time"]["ratio"] for row in known["table"]]
 
 
 TIMED: tuple[tuple[str, Callable[[Mapping[str, Any]], list[float]], str], ...] = (
     ("gpu*.json", _of_sections, "the block of the paper's network with Conv2d, replayed as a CUDA graph,"),
-    ("implicit_blocks_*.json", _of_blocks, "the block of the paper's network with Conv2d"),
     ("implicit_*.json", _of_layers, "a Conv2d layer"),
 )
 """Files of times, the best first: the pattern of their names, their ratios, and what these are ratios to."""
