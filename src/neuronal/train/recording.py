@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -52,8 +51,6 @@ def recorded(action: Callable[[], T], stream: torch.cuda.Stream) -> tuple[Callab
     Raises:
         NotCapturable: See :func:`captured`.
     """
-    # A forgotten step that still waits to be collected keeps its parameters' gradients on the stream it was made on.
-    gc.collect()
     torch.cuda.synchronize()
     graph, first, results = torch.cuda.CUDAGraph(), [], []
     before, pool = torch.cuda.current_stream(), torch.cuda.graph_pool_handle()

@@ -107,7 +107,7 @@ TABLE1 = Reproduction(
         ),
     },
     reported=REPORTED_1,
-    departs=f"Small: 6 epochs instead of 200, the rate cut at the same shares of them. {SIZES}",
+    departs=f"Small: 4 epochs instead of 200, the rate cut at the same shares of them. {SIZES}",
 )
 REPORTED_2 = {
     "ResNet34, batch norm": {"error": 30.95},

@@ -31,7 +31,7 @@ CIFAR = Recipe(
     seeds=(0, 1, 2),
     probes=(),
 )
-SHORT = replace(CIFAR, epochs=6)
+SHORT = replace(CIFAR, epochs=4)
 TINY = replace(smoke(CIFAR), crop=1, cutout=2, fraction=0.05)
 
 RESNETS: dict[int, dict[str, Any]] = {

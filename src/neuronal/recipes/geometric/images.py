@@ -37,7 +37,7 @@ CIFAR_VGG6 = replace(
     VGG6,
     **IN_SHORT | {"model_options": {"start": "glorot", "widths": (64, 128, 256)}},
     data="cifar10",
-    epochs=10,
+    epochs=6,
 )
 SMOKE_IMAGES: dict[str, Any] = {
     "data": "digits",
@@ -133,7 +133,7 @@ TABLE2 = Reproduction(
         "max-pooling, after which inputs have none of zero. WN+MBN has the bias its authors give it, which the code leaves "
         "out. Cuts and stops by the top-1 accuracy of the paper's text; the code has top-5, and 500 epochs for 90. Figure 4 "
         "shows the top-5 accuracy on training images, here it is the top-1. Images are in [0, 1] and no mean is taken off; "
-        "autocast to bfloat16. Small: CIFAR-10, half the channels (64, 128, 256), 10 epochs; the rate falls along "
+        "autocast to bfloat16. Small: CIFAR-10, half the channels (64, 128, 256), 6 epochs; the rate falls along "
         "a cosine in place of being cut when the accuracy gets no better, as so short a training has no plateaus but that "
         "at its start, and the weights of the best epoch are taken. Clean tries 0.01, 0.03, 0.1 and "
         "0.3 with one seed and batches of 512, for all batch sizes; at the paper's scale all six rates, each batch size for "
@@ -169,7 +169,7 @@ RESNET18 = replace(
     model="resnet18",
     resized_crop=(),
     crop=4,
-    epochs=8,
+    epochs=5,
 )
 TABLE1 = Reproduction(
     name="geometric/resnet50",
@@ -203,7 +203,7 @@ TABLE1 = Reproduction(
         "the shortcut's too). Random resized crops of squares in place of resizing to 256-480 and cropping, no colours "
         "changed; tested on squares of 224. Weight decay is that of He and others, whose setup the paper says it follows. "
         "The scale of a geometric unit is inside the ReLU. Small: ResNet-18 on CIFAR-10, crops "
-        "of images padded by 4, 8 epochs; the rate falls along a cosine in place of being cut when the accuracy gets no "
+        "of images padded by 4, 5 epochs; the rate falls along a cosine in place of being cut when the accuracy gets no "
         "better, and the weights of the best epoch are taken. Clean tries 0.03, 0.1 and 0.3 with "
         "one seed; at the paper's scale all six rates."
     ),
