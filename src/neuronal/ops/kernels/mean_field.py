@@ -15,6 +15,7 @@ MOST = 16_384
 # Below this the error of half precision in the sums is too large a part of the tolerance.
 _FINEST = 5e-5
 _PAIRS = 2048
+_PAIR_WARPS = 1
 # Programs of a launch that keep a GPU busy.
 _MANY = 528
 _WIDE_WARPS = 8
@@ -42,10 +43,10 @@ def fits(a: Tensor, units: int, tolerance: float) -> bool:
     return tolerance >= _FINEST and 2 <= units <= MOST and a.numel() > 0 and _triton_is_there()
 
 
-def _packed(units: int) -> tuple[int, int]:
-    """Rows per program and the power of two their units are padded to."""
+def _packed(units: int) -> dict[str, int]:
+    """Rows per program, the power of two their units are padded to, and warps."""
     padded = max(8, 1 << (units - 1).bit_length())
-    return max(1, _PAIRS // padded**2), padded
+    return {"R": max(1, _PAIRS // padded**2), "N": padded, "num_warps": _PAIR_WARPS}
 
 
 def _programs(rows: int) -> int:
@@ -86,9 +87,9 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
     converged = torch.empty(rows, dtype=torch.bool, device=a.device)
     given: tuple[Any, ...]
     if units <= FEW:
-        together, padded = _packed(units)
+        options = _packed(units)
         given = (a, coupling, slope, z, kept, residual, steps, converged, rows, couplings, slopes, units)
-        pairs.forward[(-(-rows // together),)](*given, tolerance, max_steps, R=together, N=padded, num_warps=1)
+        pairs.forward[(-(-rows // options["R"]),)](*given, tolerance, max_steps, **options)
     else:
         given = (a, coupling, slope, z, kept, residual, steps, *tables(a.device), rows, couplings, slopes)
         grid.forward[(-(-rows // ROWS.value),)](*given, tolerance, max_steps, units, **_GRID)
@@ -112,10 +113,9 @@ def vjp(
     given: tuple[Any, ...]
     options: dict[str, Any]
     if units <= FEW:
-        together, padded = _packed(units)
+        options = _packed(units)
         given = (g, z, coupling, slope, v, of_rows, of_rows[1], rows, couplings, slopes, units)
-        options = {"R": together, "N": padded, "num_warps": 1}
-        pairs.backward[(-(-rows // together),)](*given, WITH_SLOPE=with_slope, **options)
+        pairs.backward[(-(-rows // options["R"]),)](*given, WITH_SLOPE=with_slope, **options)
         return v, of_rows
     programs = _programs(rows)
     # What one kernel works in, the other can.
