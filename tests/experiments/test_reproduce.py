@@ -451,3 +451,20 @@ def test_published_models_are_not_measured_without_them():
     ours = {"neuron": "standard", "entropy": 0.5, "largest": 0.6, "classes": 10}
     assert claims([ours]) == ["reproduced", "not measured"]
     assert claims([ours, ours | {"neuron": ""}]) == ["reproduced"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("zero_bias/table1_mnist_fcn", "finished cells are kept in runs. The same command goes on from there."),
+        ("zero_bias/ntk", "nothing of it is kept. The same command begins again."),
+    ],
+)
+def test_stopped_it_says_what_is_kept(name, kept, tmp_path, monkeypatch, capsys):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("neuronal.experiments.reproduce.reproduce", stopped)
+    assert main(["reproduce", name, "--scale", "smoke"]) == 130
+    assert capsys.readouterr().err.strip().endswith(f"stopped; {kept}")

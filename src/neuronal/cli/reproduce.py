@@ -70,7 +70,9 @@ def reproduce(
             if isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
                 why = why.replace("--out", "--results")
             code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
-            fail(f"{why} finished cells are kept in {out}. The same command goes on from there.", code)
+            kept = f"finished cells are kept in {out}. The same command goes on from there."
+            is_trained = bool(chosen.scales[scale].recipes)
+            fail(f"{why} {kept if is_trained else 'nothing of it is kept. The same command begins again.'}", code)
         if not is_first_process():
             return
         answer = read_result(file)
