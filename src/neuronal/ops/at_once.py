@@ -29,7 +29,8 @@ def geometric(
     """As :func:`neuronal.ops.sphere.weight_and_bias`, of linear layers and of convolutions of images."""
     places = tuple(shape[2:].numel() for shape in map(torch.Size, shapes))
     biased = tuple(offset is not None for offset in offsets)
-    given = (*deltas, *scales, *(offset for offset in offsets if offset is not None))
+    # One scale that several units share, or a piece of something larger, does not lie in memory as the kernels read it.
+    given = (*deltas, *(scale.contiguous() for scale in scales), *(o.contiguous() for o in present(offsets)))
     found = _Geometric.apply(places, biased, channels_last, _dtype(deltas[0]), *given)
     weights = [_view(w, s, channels_last) for w, s in zip(found, shapes, strict=False)]
     return list(zip(weights, spread(found[len(shapes) :], biased), strict=True))
@@ -46,7 +47,7 @@ def closed(
 ) -> Made:
     """As :func:`neuronal.ops.farkas.weight_and_bias`; a layer has both offsets and a last one, or neither."""
     biased = tuple(offset is not None for offset in offsets)
-    given = (*rows, *(o for o in offsets if o is not None), *(last for last in lasts if last is not None))
+    given = (*rows, *(o.contiguous() for o in present(offsets)), *present(lasts))
     fixed = (tuple(bases), tuple(margins), tuple(cutoffs))
     found = _Farkas.apply(biased, *fixed, _dtype(rows[0]), *given)
     return list(zip(found[: len(rows)], spread(found[len(rows) :], biased), strict=True))
@@ -141,17 +142,7 @@ def _plainly(
         weight = scale.unsqueeze(1) * sphere.direction(delta)
         outputs.append(weight.unflatten(1, (-1, inner)).mT.flatten(1) if channels_last else weight)
     outputs += [s * o for s, o in zip(scales, spread(few, biased), strict=True) if o is not None]
-    there = [i for i, output in enumerate(outputs) if output.requires_grad and g[i] is not None]
-    found = iter(
-        torch.autograd.grad(
-            [outputs[i] for i in there],
-            [one for one in given if one.requires_grad],
-            [g[i].to(outputs[i].dtype) for i in there],  # type: ignore[union-attr]
-            create_graph=True,
-            allow_unused=True,
-        )
-    )
-    return [next(found) if one.requires_grad else None for one in given]
+    return sphere.plain_gradients(outputs, given, g)
 
 
 class _Farkas(torch.autograd.Function):
