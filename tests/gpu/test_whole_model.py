@@ -8,6 +8,8 @@ from neuronal.nn import at_once
 from tests.nn.test_whole_model import (  # noqa: F401
     as_on_a_gpu,
     test_a_compiled_model_computes_the_same,
+    test_a_layer_that_is_not_used_gets_no_gradient,
+    test_a_part_without_autocast_has_weights_in_full_precision,
     test_accelerate_wraps_and_unwraps_it,
     test_copies_are_of_their_own_and_pickled_models_plain,
     test_gradients_can_be_differentiated_again,

@@ -89,17 +89,70 @@ def test_under_autocast_weights_come_in_its_precision(neuron):
     assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in whole.parameters())
 
 
+class Parts(nn.Module):
+    """Layers by name, and a call that says which."""
+
+    def __init__(self, neuron):
+        super().__init__()
+        linear = NEURONS[neuron]["Linear"]
+        torch.manual_seed(0)
+        self.first, self.left, self.right = (linear(5, 5).to(DEVICE) for _ in range(3))
+
+    def forward(self, x, *, name):
+        return getattr(self, name)(self.first(x))
+
+
 @pytest.mark.parametrize("neuron", BOTH)
-def test_gradients_can_be_differentiated_again(neuron):
+def test_a_part_without_autocast_has_weights_in_full_precision(neuron):
+    class Mixed(Parts):
+        def forward(self, x):
+            y = self.first(x)
+            with torch.autocast(DEVICE, enabled=False):
+                return self.left(y.float())
+
+    plain = Mixed(neuron)
+    true = copy.deepcopy(plain)
+    x = torch.randn(2, 5, device=DEVICE)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        found, expected = at_once(plain)(x), true(x)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("neuron", BOTH)
+def test_a_layer_that_is_not_used_gets_no_gradient(neuron, again):
+    """Weight decay and momentum would move one that gets zeros."""
+    plain = Parts(neuron)
+    true = copy.deepcopy(plain)
+    x = torch.randn(2, 5, device=DEVICE)
+    both = []
+    for model in (at_once(plain), true):
+        y = model(x, name="left").square().sum()
+        both.append(torch.autograd.grad(y, list(model.parameters()), create_graph=again, allow_unused=True))
+    for found, expected in zip(*both, strict=True):
+        assert (found is None) == (expected is None)
+        if expected is not None:
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("frozen", [(), ("0.",), ("scale", "offset", "rows")], ids=str)
+@pytest.mark.parametrize("neuron", BOTH)
+def test_gradients_can_be_differentiated_again(neuron, frozen):
     plain = network(neuron)
+    for name, parameter in plain.named_parameters():
+        parameter.requires_grad_(not any(one in name for one in frozen))
     true = copy.deepcopy(plain).double()
     x = images()
     for model, inputs in ((at_once(plain), x), (true, x.double())):
         y = model(inputs).square().sum()
-        first = torch.autograd.grad(y, list(model.parameters()), create_graph=True)
+        learnt = [p for p in model.parameters() if p.requires_grad]
+        first = torch.autograd.grad(y, learnt, create_graph=True)
         sum(one.square().sum() for one in first).backward()
     for p, q in zip(plain.parameters(), true.parameters(), strict=True):
-        torch.testing.assert_close(p.grad.double(), q.grad, rtol=2e-3, atol=1e-3)
+        assert (p.grad is None) == (q.grad is None)
+        if q.grad is not None:
+            torch.testing.assert_close(p.grad.double(), q.grad, rtol=2e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("neuron", BOTH)
@@ -142,7 +195,10 @@ def test_copies_are_of_their_own_and_pickled_models_plain(neuron):
     x = images()
     expected = whole(x)
     assert not torch.equal(other(x), expected)
-    torch.testing.assert_close(pickle.loads(pickle.dumps(whole))(x), expected)
+    loaded = pickle.loads(pickle.dumps(whole))
+    torch.testing.assert_close(loaded(x), expected)
+    assert at_once(loaded) is loaded
+    torch.testing.assert_close(loaded(x), expected)
 
 
 def test_accelerate_wraps_and_unwraps_it():
@@ -154,6 +210,7 @@ def test_accelerate_wraps_and_unwraps_it():
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)
     x = images()
     torch.testing.assert_close(plain(x), true(x), rtol=0.05, atol=0.05)
+    torch.testing.assert_close(at_once(true)(x), plain(x), rtol=0.05, atol=0.05)
 
 
 def test_a_forward_of_somebody_else_is_refused():
@@ -175,6 +232,18 @@ def test_nothing_is_kept_behind_a_call(neuron):
     with torch.no_grad():
         again[0].scale.zero_() if neuron == "geometric" else again[0].rows.zero_()
         assert not torch.equal(again(images()), whole(images()))
+
+
+def test_nothing_is_kept_when_weights_cannot_be_made(monkeypatch):
+    whole = at_once(nn.Sequential(network("geometric"), nn.Flatten(), network("farkas")))
+
+    def refused(*_):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(operators, "farkas_weights", refused)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        whole(images())
+    assert all(getattr(layer, "_made", None) is None for layer in whole.modules())
 
 
 def test_layers_that_the_kernels_do_not_know_make_their_own(monkeypatch):

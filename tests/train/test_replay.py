@@ -39,13 +39,17 @@ class Tape:
         results = action()
         self.model.load_state_dict(before)
         self.recordings += 1
-        places = [*results, *(p.grad for p in self.model.parameters())]
+        places = [*results, *self._gradients()]
+        state = self._state()
 
         def replay() -> None:
             self.replays += 1
+            now = self._state()
+            self._put(state)
             for parameter in self.model.parameters():
                 parameter.grad = None
-            fresh = [*action(), *(p.grad for p in self.model.parameters())]
+            fresh = [*action(), *self._gradients()]
+            self._put(now)
             for place, value in zip(places, fresh, strict=True):
                 place.copy_(value)
 
@@ -53,6 +57,17 @@ class Tape:
         for place in places:
             place.fill_(float("nan") if place.is_floating_point() else -1)
         return replay, results
+
+    def _gradients(self):
+        return [p.grad for p in self.model.parameters() if p.grad is not None]
+
+    def _state(self):
+        """What kernels know of parameters: where they lie, and whether a gradient is to be made."""
+        return [(p.data, p.requires_grad) for p in self.model.parameters()]
+
+    def _put(self, state):
+        for p, (memory, wanted) in zip(self.model.parameters(), state, strict=True):
+            p.data, p.requires_grad = memory, wanted
 
 
 def replayed(monkeypatch, model: nn.Module, tape: Tape, plan: Plan = PLAN, **more):
@@ -80,6 +95,32 @@ def test_gradients_a_probe_leaves_behind_do_no_harm(monkeypatch):
     plain = train(network(), plan=replace(PLAN, replay=False), probes=[probe])
     model = network()
     assert_same(plain, replayed(monkeypatch, model, Tape(model), probes=[probe]))
+
+
+def test_layers_frozen_and_thawed_on_the_way(monkeypatch):
+    def probe(model, step):
+        model[0].requires_grad_(step != 8)
+        model[3].requires_grad_(step != 16)
+        return {}
+
+    plain = train(network(), plan=replace(PLAN, replay=False), probes=[probe])
+    model = network()
+    tape = Tape(model)
+    assert_same(plain, replayed(monkeypatch, model, tape, probes=[probe]))
+    assert tape.replays
+
+
+def test_parameters_that_move_in_memory(monkeypatch):
+    def probe(model, step):
+        if step == 12:
+            model.double().float()
+        return {}
+
+    plain = train(network(), plan=replace(PLAN, replay=False), probes=[probe])
+    model = network()
+    tape = Tape(model)
+    assert_same(plain, replayed(monkeypatch, model, tape, probes=[probe]))
+    assert tape.recordings == 2
 
 
 def test_results_outlast_the_next_replay():
@@ -114,6 +155,19 @@ def test_what_cannot_be_recorded_is_trained_as_ever_and_said_once(monkeypatch):
         trained = replayed(monkeypatch, model, Refusing(model))
     assert_same(plain, trained)
     assert len(said) == 1
+
+
+def test_gradients_of_a_recording_that_fails_are_not_added_to(monkeypatch):
+    class Failing(Tape):
+        def recorded(self, action):
+            super().recorded(action)
+            raise NotCapturable("RuntimeError: it waits for the device, at the very end")
+
+    plain = train(network(), plan=replace(PLAN, replay=False))
+    model = network()
+    with pytest.warns(RuntimeWarning, match="at the very end"):
+        trained = replayed(monkeypatch, model, Failing(model))
+    assert_same(plain, trained)
 
 
 def test_a_cpu_trains_as_ever():

@@ -153,8 +153,6 @@ class Balance(nn.Module):
 class _Farkas(StandIn):
     """What the four layers share; see :class:`FarkasLinear`."""
 
-    _made: tuple[Tensor, Tensor | None] | None = None
-
     def _setup(
         self,
         bias: bool,
@@ -233,7 +231,7 @@ class _Farkas(StandIn):
 
     def forward(self, x: Tensor) -> Tensor:
         if self._groups == 1:
-            return self._map(x, *(self._made or self._weight_and_bias()))
+            return self._map(x, *(self._ready() or self._weight_and_bias()))
         # A weight in space of weights would need every group's inputs, so the outputs are added up instead.
         free = self._map(x, self._padded(), None)
         batched = free.dim() == len(self._weight_shape)

@@ -21,7 +21,6 @@ class _Geometric(StandIn):
     delta: nn.Parameter | None
     offset: nn.Parameter | None
     sign: Tensor
-    _made: tuple[Tensor, Tensor | None] | None = None
 
     def _setup(
         self,
@@ -143,7 +142,7 @@ class _Geometric(StandIn):
         if self.activation is None:
             # A convolution of images in channels_last order wants its weight so, and would copy it.
             last = len(self._weight_shape) == 4 and x.is_contiguous(memory_format=torch.channels_last)
-            return self._map(x, *(self._made or self._weight_and_bias(channels_last=last)))
+            return self._map(x, *(self._ready() or self._weight_and_bias(channels_last=last)))
         z = self._map(x, self.direction().view(self._weight_shape), self.offset)
         channel_last = self._plain is nn.Linear
         scale = self.scale.to(z.dtype)

@@ -22,7 +22,8 @@ def at_once(model: nn.Module) -> nn.Module:
     A layer computes the same as before; a step of a network of many layers has some dozens of launches less, which is what
     small networks wait for. In float32, under autocast or not, for linear layers and convolutions of images. Gradients of
     these layers come together, at the end of a backward pass, so several processes do not exchange the first while
-    computing the last: there it is better left out. Anywhere else, and for other layers, nothing changes.
+    computing the last: there it is better left out. So it is with activation checkpointing, which computes parts of a
+    model again outside of the call. Anywhere else, and for other layers, nothing changes.
 
     Returns:
         The model itself; asking twice is asking once.
@@ -31,19 +32,19 @@ def at_once(model: nn.Module) -> nn.Module:
         ValueError: The model's ``forward`` was replaced by somebody else.
     """
     replaced = model.__dict__.get("forward")
-    if replaced is None:
-        # Not hooks, which torch.compile leaves outside of the graph it makes of a model.
-        model.forward = MethodType(forward, model)
-    elif getattr(replaced, "__func__", None) is not forward:
+    # A pickled model, and one that Accelerate has unwrapped, has the forward of its class for its own.
+    if replaced is not None and getattr(replaced, "__func__", None) not in (type(model).forward, forward):
         raise ValueError("at_once needs a model whose forward nobody has replaced. Call it first.")
+    # Not hooks, which torch.compile leaves outside of the graph it makes of a model.
+    model.forward = MethodType(forward, model)
     return model
 
 
 # Of this name, a pickled model finds that of its class.
 def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
     """What the model does, with weights of all its layers made before."""
-    _make(self, args, kwargs)
     try:
+        _make(self, args, kwargs)
         return type(self).forward(self, *args, **kwargs)
     finally:
         _forget(self)

@@ -29,7 +29,8 @@ def geometric(
     """As :func:`neuronal.ops.sphere.weight_and_bias`, of linear layers and of convolutions of images."""
     places = tuple(shape[2:].numel() for shape in map(torch.Size, shapes))
     biased = tuple(offset is not None for offset in offsets)
-    given = (*deltas, *scales, *(offset for offset in offsets if offset is not None))
+    # One scale that several units share, or a piece of something larger, does not lie in memory as the kernels read it.
+    given = (*deltas, *(scale.contiguous() for scale in scales), *(o.contiguous() for o in present(offsets)))
     found = _Geometric.apply(places, biased, channels_last, _dtype(deltas[0]), *given)
     weights = [_view(w, s, channels_last) for w, s in zip(found, shapes, strict=False)]
     return list(zip(weights, spread(found[len(shapes) :], biased), strict=True))
@@ -46,7 +47,7 @@ def closed(
 ) -> Made:
     """As :func:`neuronal.ops.farkas.weight_and_bias`; a layer has both offsets and a last one, or neither."""
     biased = tuple(offset is not None for offset in offsets)
-    given = (*rows, *(o for o in offsets if o is not None), *(last for last in lasts if last is not None))
+    given = (*rows, *(o.contiguous() for o in present(offsets)), *present(lasts))
     fixed = (tuple(bases), tuple(margins), tuple(cutoffs))
     found = _Farkas.apply(biased, *fixed, _dtype(rows[0]), *given)
     return list(zip(found[: len(rows)], spread(found[len(rows) :], biased), strict=True))
@@ -81,19 +82,45 @@ class _Geometric(torch.autograd.Function):
         ctx.options = (list(biased), list(places), channels_last)
         found = call(operators.geometric_weights, *_kinds(given, count), *ctx.options, dtype)
         ctx.save_for_backward(*given, *found[count : 2 * count])
-        return (*found[:count], *found[2 * count :])
+        made = (*found[:count], *found[2 * count :])
+        _mark_unused(ctx, made)
+        return made
 
     @staticmethod
-    def backward(ctx: Any, *g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *g: Tensor | None) -> tuple[Tensor | None, ...]:
+        if not present(g):
+            return (None,) * len(ctx.needs_input_grad)
         count = len(ctx.options[1])
         given, products = list(ctx.saved_tensors[:-count]), list(ctx.saved_tensors[-count:])
-        found: Sequence[Tensor]
         if torch.is_grad_enabled():
-            found = _plainly(given, g, *ctx.options)
-        else:
-            parts = (*_kinds(given, count), products, list(g[:count]), list(g[count:]))
-            found = call(operators.geometric_gradients, *parts, *ctx.options)
-        return (None, None, None, None, *found)
+            return (None, None, None, None, *_plainly(given, g, *ctx.options))
+        filled = _filled(ctx, g)
+        parts = (*_kinds(given, count), products, filled[:count], filled[count:])
+        found = call(operators.geometric_gradients, *parts, *ctx.options)
+        return (None, None, None, None, *_of_used(found, [*g[:count], *g]))
+
+
+# Note [Unused layers]: a layer that a call of the model leaves out gets no gradient, as if it made its own weights; of
+# zeros, weight decay and momentum would move it. To the kernels these are zeros like any. What is compiled has zeros.
+
+
+def _mark_unused(ctx: Any, made: Sequence[Tensor]) -> None:
+    """See Note [Unused layers]."""
+    if not torch.compiler.is_compiling():
+        ctx.set_materialize_grads(False)
+    ctx.shapes = [one.shape for one in made]
+
+
+def _filled(ctx: Any, g: Sequence[Tensor | None]) -> list[Tensor]:
+    """Gradients for all that was made, zeros where there is none."""
+    kind = present(g)[0]
+    # Of the precision of the others, as a kernel takes one.
+    return [kind.new_zeros(shape) if one is None else one for one, shape in zip(g, ctx.shapes, strict=True)]
+
+
+def _of_used(found: Sequence[Tensor], made: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """What was found, where there was a gradient of what was made of it."""
+    return [None if one is None else gradient for gradient, one in zip(found, made, strict=True)]
 
 
 def _kinds(given: Sequence[Tensor], count: int) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
@@ -102,17 +129,20 @@ def _kinds(given: Sequence[Tensor], count: int) -> tuple[list[Tensor], list[Tens
 
 
 def _plainly(
-    given: Sequence[Tensor], g: Sequence[Tensor], biased: Sequence[bool], places: Sequence[int], channels_last: bool
-) -> tuple[Tensor, ...]:
-    """Gradients in steps that can be differentiated."""
+    given: Sequence[Tensor],
+    g: Sequence[Tensor | None],
+    biased: Sequence[bool],
+    places: Sequence[int],
+    channels_last: bool,
+) -> list[Tensor | None]:
+    """Gradients in steps that can be differentiated, for those given that want one."""
     deltas, scales, few = _kinds(given, len(places))
     outputs = []
     for delta, scale, inner in zip(deltas, scales, places, strict=True):
         weight = scale.unsqueeze(1) * sphere.direction(delta)
         outputs.append(weight.unflatten(1, (-1, inner)).mT.flatten(1) if channels_last else weight)
     outputs += [s * o for s, o in zip(scales, spread(few, biased), strict=True) if o is not None]
-    of_outputs = [one.to(output.dtype) for one, output in zip(g, outputs, strict=True)]
-    return torch.autograd.grad(outputs, list(given), of_outputs, create_graph=True)
+    return sphere.plain_gradients(outputs, given, g)
 
 
 class _Farkas(torch.autograd.Function):
@@ -133,17 +163,22 @@ class _Farkas(torch.autograd.Function):
         ctx.save_for_backward(*rows, *lasts)
         ctx.options = (list(biased), list(bases))
         parts = (list(rows), list(offsets), list(lasts), *ctx.options, list(margins), list(cutoffs))
-        return tuple(call(operators.farkas_weights, *parts, dtype))
+        made = tuple(call(operators.farkas_weights, *parts, dtype))
+        _mark_unused(ctx, made)
+        return made
 
     @staticmethod
-    def backward(ctx: Any, *g: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *g: Tensor | None) -> tuple[Tensor | None, ...]:
+        if not present(g):
+            return (None,) * len(ctx.needs_input_grad)
         biased, bases = ctx.options
         count = len(bases)
         rows, lasts = list(ctx.saved_tensors[:count]), list(ctx.saved_tensors[count:])
-        of_rows, of_biases = list(g[:count]), list(g[count:])
+        filled = _filled(ctx, g)
+        of_rows, of_biases = filled[:count], filled[count:]
         if not torch.is_grad_enabled():
             found = call(operators.farkas_gradients, rows, lasts, of_rows, of_biases, biased, bases)
         else:
             layers = zip(rows, spread(lasts, biased), of_rows, spread(of_biases, biased), bases, strict=True)
             found = [t for kind in zip(*(farkas.gradients(*one) for one in layers), strict=True) for t in present(kind)]
-        return (None, None, None, None, None, *found)
+        return (None, None, None, None, None, *_of_used(found, [*g, *g[count:]]))

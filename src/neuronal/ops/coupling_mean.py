@@ -24,7 +24,7 @@ def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
         slope: :math:`p`, one per row.
 
     Returns:
-        ``(rows, N)``, to 1e-6 in float32 and 1e-12 in float64.
+        ``(rows, N)``, to 1e-6 in float32 (2e-6 in rows of thousands on a GPU) and 1e-12 in float64.
     """
     mean: Tensor = _Mean.apply(z, slope)
     return mean
@@ -46,7 +46,7 @@ def _mean(z: Tensor, slope: Tensor) -> Tensor:
 
 @_mean.register_fake
 def _(z: Tensor, slope: Tensor) -> Tensor:
-    return torch.empty_like(z)
+    return torch.empty_like(z, memory_format=torch.contiguous_format)
 
 
 @torch.library.custom_op("neuronal::coupling_mean_vjp", mutates_args=())
@@ -55,7 +55,7 @@ def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
         from neuronal.ops.kernels import means
 
         return means.vjp(g, z, slope)
-    d_z, d_slope = torch.zeros_like(z), torch.zeros_like(slope)
+    d_z, d_slope = torch.zeros_like(z, memory_format=torch.contiguous_format), torch.zeros_like(slope)
     finite, safe = only_finite(z)
     with torch.autocast(z.device.type, enabled=False):
         for rows, field, p in _fields(safe, slope):
@@ -70,7 +70,7 @@ def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
 
 @_mean_vjp.register_fake
 def _(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(z), torch.empty_like(slope)
+    return torch.empty_like(z, memory_format=torch.contiguous_format), torch.empty_like(slope)
 
 
 def _is_fused(z: Tensor) -> bool:

@@ -28,6 +28,7 @@ def weight_and_bias(
     Under autocast they come in autocast's precision at once. The rows keep their order of memory.
     """
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else rows.dtype
+    offsets = None if offsets is None else offsets.contiguous()
     found = _WeightAndBias.apply(rows, offsets, last, base, margin, cutoff, dtype)
     return (found, None) if isinstance(found, Tensor) else found
 

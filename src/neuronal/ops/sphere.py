@@ -77,7 +77,9 @@ def weight_and_bias(
         bias = None if offset is None else scale * offset
         return (scale.unsqueeze(1) * direction(delta)).view(shape), bias
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else delta.dtype
-    found = _WeightAndBias.apply(delta, scale, offset, tuple(shape), channels_last, dtype)
+    # One scale that all units share, or a piece of something larger, does not lie in memory as the kernel reads it.
+    vectors = (scale.contiguous(), None if offset is None else offset.contiguous())
+    found = _WeightAndBias.apply(delta, *vectors, tuple(shape), channels_last, dtype)
     return (found, None) if isinstance(found, Tensor) else found
 
 
@@ -184,15 +186,23 @@ class _WeightAndBias(torch.autograd.Function):
         delta, scale, offset, products = ctx.saved_tensors
         if torch.is_grad_enabled():
             outputs, gradients = [scale.unsqueeze(1) * direction(delta)], [g.flatten(1)]
-            inputs = [delta, scale]
             if offset is not None and g_bias is not None:
-                outputs, gradients, inputs = [*outputs, scale * offset], [*gradients, g_bias], [*inputs, offset]
-            gradients = [given.to(output.dtype) for given, output in zip(gradients, outputs, strict=True)]
-            found = torch.autograd.grad(outputs, inputs, gradients, create_graph=True)
-            return (*found, *[None] * (6 - len(found)))
+                outputs, gradients = [*outputs, scale * offset], [*gradients, g_bias]
+            return (*plain_gradients(outputs, [delta, scale, offset], gradients), None, None, None)
         from neuronal.ops.kernels import sphere
 
         return (*sphere.gradients(delta, scale, offset, products, g, g_bias), None, None, None)
+
+
+def plain_gradients(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor | None], g: Sequence[Tensor | None]
+) -> list[Tensor | None]:
+    """Gradients that can be differentiated, for those inputs that want one; of outputs without one, ``g`` has None."""
+    used = [(o, one.to(o.dtype)) for o, one in zip(outputs, g, strict=True) if o.requires_grad and one is not None]
+    wanted = [one for one in inputs if one is not None and one.requires_grad]
+    given = ([o for o, _ in used], wanted, [one for _, one in used])
+    found = iter(torch.autograd.grad(*given, create_graph=True, allow_unused=True))
+    return [next(found) if one is not None and one.requires_grad else None for one in inputs]
 
 
 def _cosines(delta: Tensor) -> Tensor:

@@ -38,9 +38,11 @@ def beside(stream: torch.cuda.Stream) -> Iterator[None]:
     """
     outside = torch.cuda.current_stream()
     stream.wait_stream(outside)
-    with torch.cuda.stream(stream):
-        yield
-    outside.wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        outside.wait_stream(stream)
 
 
 def recorded(action: Callable[[], T], stream: torch.cuda.Stream) -> tuple[Callable[[], None], T]:
@@ -59,12 +61,13 @@ def recorded(action: Callable[[], T], stream: torch.cuda.Stream) -> tuple[Callab
             try:
                 results.append(action())
             except Exception as refused:
-                first.append(refused)
+                # Not the error itself: what it came through holds activations, and would hold it in turn.
+                first.append(one_line(refused))
                 raise
     except Exception as refused:
         _recover(before, pool)
         # Giving up on a recording raises an error of its own, which says nothing.
-        raise NotCapturable(one_line(first[0] if first else refused)) from refused
+        raise NotCapturable(first[0] if first else one_line(refused)) from refused
     return graph.replay, results[0]
 
 

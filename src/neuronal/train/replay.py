@@ -63,9 +63,11 @@ class Replay:
         self._work, self._parameters, self._recorder = work, list(parameters), recorder or Cuda()
         self._seen: Counter[object] = Counter()
         self._tapes: dict[object, _Tape] = {}
+        self._state: list[tuple[bool, int]] = []
         self._is_possible = True
 
     def __call__(self, x: Tensor, y: Tensor, *numbers: float) -> tuple[Tensor, Tensor]:
+        self._forget_others()
         batch = (x.shape, x.stride(), x.dtype, numbers)
         self._seen[batch] += 1
         if self._is_possible and batch not in self._tapes and self._seen[batch] > WARMUP:
@@ -74,6 +76,14 @@ class Replay:
             with self._recorder.beside():
                 return self._work(x, y, *numbers)
         return self._replay(self._tapes[batch], x, y)
+
+    def _forget_others(self) -> None:
+        """A recording is of parameters where they lay, and of gradients that were wanted; a probe may change both."""
+        state = [(parameter.requires_grad, parameter.data_ptr()) for parameter in self._parameters]
+        if state != self._state:
+            self._state = state
+            self._seen.clear()
+            self._tapes.clear()
 
     def _replay(self, tape: _Tape, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         tape.x.copy_(x)
@@ -87,12 +97,13 @@ class Replay:
     def _record(self, batch: object, x: Tensor, y: Tensor, *numbers: float) -> None:
         own_x, own_y = x.clone(), y.clone()
         # Without gradients to add to, the backward pass writes fresh ones, whenever it is replayed.
-        for parameter in self._parameters:
-            parameter.grad = None
+        self._drop_gradients()
         try:
             replay, results = self._recorder.recorded(lambda: self._work(own_x, own_y, *numbers))
         except NotCapturable as refused:
             self._is_possible = False
+            # Those there are belong to the recording, and were never computed.
+            self._drop_gradients()
             warnings.warn(
                 f"the training step cannot be recorded ({refused}): its kernels are started one by one.",
                 RuntimeWarning,
@@ -101,3 +112,7 @@ class Replay:
             return
         gradients = [parameter.grad for parameter in self._parameters]
         self._tapes[batch] = _Tape(own_x, own_y, *results, gradients, replay)
+
+    def _drop_gradients(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None

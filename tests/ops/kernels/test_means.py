@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from neuronal.ops.coupling_mean import coupling_mean
+from neuronal.ops.coupling_mean import _mean, _mean_vjp, coupling_mean
 from neuronal.ops.kernels import mean_field
 
 pytest.importorskip("triton", reason="needs triton")
@@ -34,6 +34,27 @@ def test_means_and_gradients(units, spread):
     theirs = torch.autograd.grad(expected, true, g.double())
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered", "ignore:overflow encountered")
+@pytest.mark.parametrize("size", [1e10, 1e30, 1e36, 3e38])
+def test_units_out_of_all_proportion(size):
+    """Their couplings are at the ends, where no slope moves them."""
+    z = torch.tensor([[size, -size, size / 2, 0.5]], device=DEVICE, requires_grad=True)
+    slope = torch.ones(1, device=DEVICE, requires_grad=True)
+    found = coupling_mean(z, slope)
+    torch.testing.assert_close(found.cpu(), torch.tensor([[-0.75, 0.75, -0.25, 0.25]]), rtol=0, atol=1e-6)
+    for gradient in torch.autograd.grad(found, (z, slope), torch.randn_like(z)):
+        assert gradient.abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_what_the_compiler_is_told(monkeypatch, fused):
+    """Rows of one image whose channels come last lie in memory the other way round."""
+    monkeypatch.setattr(mean_field, "on_device", lambda a: fused)
+    z, slope, g = torch.randn(7, 3, device=DEVICE).T, torch.ones(3, device=DEVICE), torch.randn(3, 7, device=DEVICE)
+    torch.library.opcheck(_mean, (z, slope), test_utils="test_faketensor")
+    torch.library.opcheck(_mean_vjp, (g, z, slope), test_utils="test_faketensor")
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered", "ignore:overflow encountered")

@@ -147,7 +147,7 @@ def gradients(
     d_last = rows.new_empty(()) if has_bias else None
     _backward[(triton.cdiv(n, COLUMNS), triton.cdiv(m, ROWS))](
         g,
-        g if g_bias is None else g_bias,
+        g if g_bias is None else g_bias.contiguous(),
         rows if last is None else last,
         d_rows,
         rows if d_offsets is None else d_offsets,

@@ -115,6 +115,7 @@ def gradients(
     """Gradients for rows, offsets and what is behind the last bias."""
     rows = [dense(r) for r in rows]
     gs = [g.contiguous(memory_format=order_of(r)) for g, r in zip(gs, rows, strict=True)]
+    g_biases = [None if g is None else g.contiguous() for g in g_biases]
     d_rows = [torch.empty_like(r) for r in rows]
     d_offsets = [None if b is None else r.new_empty(len(r)) for b, r in zip(g_biases, rows, strict=True)]
     d_lasts = [None if b is None else r.new_empty(()) for b, r in zip(g_biases, rows, strict=True)]

@@ -13,8 +13,9 @@ from torch import Tensor
 
 _BLOCK = {"B": 64, "K": 16, "num_warps": 1}
 """Units of a program, which is one warp, and units it looks at together; a thread sums over these by itself."""
-# Beyond it q is 0 to float32.
+# Beyond it q is as good as 0; its derivative there is below the least.
 _FURTHEST = tl.constexpr(40.0)
+_LEAST = tl.constexpr(1e-34)
 
 
 @triton.jit
@@ -57,8 +58,8 @@ def _backward(g_ptr, z_ptr, slope_ptr, d_z_ptr, d_slope_ptr, units, blocks, B: t
         derivative = tl.where((k < units)[:, None], 4 * (q - q * q), 0.0)
         nothing = others * 0.0
         of_z += tl.sum(derivative * (g[:, None] - own_g[None, :]) + nothing[:, None], 0)
-        # Far away, where a difference may be infinite, there is no derivative to stretch.
-        stretch += tl.sum(tl.where(derivative == 0, 0.0, derivative * apart) + nothing[:, None], 0)
+        # Far away, where a difference may be huge or infinite, there is no derivative to stretch.
+        stretch += tl.sum(tl.where(derivative < _LEAST, 0.0, derivative * apart) + nothing[:, None], 0)
     tl.store(d_z_ptr + row * units + i, slope / units * of_z, i < units)
     tl.store(d_slope_ptr + row * blocks + tl.program_id(1), tl.sum(own_g * stretch, 0) / units)
 

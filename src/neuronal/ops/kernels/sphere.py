@@ -228,7 +228,7 @@ def gradients(
             scale if offset is None else offset,
             products,
             g,
-            scale if g_bias is None else g_bias,
+            scale if g_bias is None else g_bias.contiguous(),
             d_delta,
             d_scale,
             scale if d_offset is None else d_offset,

@@ -119,7 +119,7 @@ def gradients(
     """Gradients for angles, scales and offsets from those of :func:`weights_and_biases`."""
     d_deltas, d_scales = [torch.empty_like(d) for d in deltas], [torch.empty_like(s) for s in scales]
     d_offsets = [None if o is None else torch.empty_like(o) for o in offsets]
-    gs = [g.contiguous() for g in gs]
+    gs, g_biases = [g.contiguous() for g in gs], [None if g is None else g.contiguous() for g in g_biases]
     for some in groups([d.shape[1] for d in deltas]):
         known = _known(deltas, offsets, places, some)
         _backward[(known["STARTS"][-1],)](

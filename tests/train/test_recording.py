@@ -1,0 +1,67 @@
+"""What is left behind when a recording fails, or a step beside the others: with a GPU that does nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from neuronal.train import recording
+from neuronal.train.recording import NotCapturable, beside, recorded
+
+
+class Stream:
+    """Remembers whom it waits for."""
+
+    def __init__(self) -> None:
+        self.waited: list[Stream] = []
+
+    def wait_stream(self, other: Stream) -> None:
+        self.waited.append(other)
+
+
+@pytest.fixture
+def idle(monkeypatch) -> Stream:
+    """The current stream of a GPU that does nothing."""
+    stream = Stream()
+    for name, value in {
+        "current_stream": stream,
+        "synchronize": None,
+        "graph_pool_handle": (0, 0),
+        "CUDAGraph": None,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    for name in ("graph", "stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: nullcontext())
+    monkeypatch.setattr(recording, "_recover", lambda *_: None)
+    return stream
+
+
+def test_a_failed_recording_keeps_no_activations(idle):
+    """It may have failed for want of memory, and the step that follows needs some."""
+    seen = []
+
+    def action() -> None:
+        activations = torch.ones(3)
+        seen.append(weakref.ref(activations))
+        raise RuntimeError(f"no memory\nfor {len(activations)} numbers")
+
+    gc.disable()
+    try:
+        with pytest.raises(NotCapturable, match=r"^RuntimeError: no memory$") as refused:
+            recorded(action, Stream())
+        del refused
+        assert seen[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_what_is_asked_for_after_a_failed_step_waits_for_it(idle):
+    side = Stream()
+    with pytest.raises(RuntimeError, match="half-way"), beside(side):
+        raise RuntimeError("half-way")
+    assert side.waited == [idle]
+    assert idle.waited == [side]
