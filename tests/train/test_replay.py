@@ -72,7 +72,7 @@ class Tape:
 
 def replayed(monkeypatch, model: nn.Module, tape: Tape, plan: Plan = PLAN, **more):
     plain = loop._work
-    monkeypatch.setattr(loop, "_work", lambda engine: Replay(plain(engine), engine.model.parameters(), tape))
+    monkeypatch.setattr(loop, "_work", lambda engine: Replay(plain(engine), engine.model, tape))
     return train(model, plan=plan, **more)
 
 
@@ -125,7 +125,7 @@ def test_parameters_that_move_in_memory(monkeypatch):
 
 def test_results_outlast_the_next_replay():
     model = network()
-    work = Replay(lambda x, y: _loss(model, x, y), model.parameters(), Tape(model))
+    work = Replay(lambda x, y: _loss(model, x, y), model, Tape(model))
     x, y = data().x[:16], data().y[:16]
     for _ in range(WARMUP):
         work(x, y)
@@ -178,3 +178,26 @@ def test_a_cpu_trains_as_ever():
 def test_steps_that_differ_are_refused(other):
     with pytest.raises(ValueError, match="replay does not go with mixup, accumulate and fp16"):
         replace(PLAN, **other)
+
+
+class Counting(nn.Module):
+    """Keeps a running number, but not in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(()))
+
+    def forward(self, x):
+        self.total = self.total + 1
+        return x
+
+
+def test_buffers_that_are_replaced_cannot_be_replayed(monkeypatch):
+    def counted():
+        return nn.Sequential(*network(), Counting())
+
+    plain = train(counted(), plan=replace(PLAN, replay=False))
+    model = counted()
+    with pytest.warns(RuntimeWarning, match=r"cannot be recorded \(Counting.total becomes a new tensor in every step"):
+        trained = replayed(monkeypatch, model, Tape(model))
+    assert_same(plain, trained)

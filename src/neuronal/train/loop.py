@@ -163,7 +163,7 @@ def _work(engine: Engine) -> Work:
     """What is done with a batch, recorded if the plan wants that and the device can."""
     work: Work = partial(_forward_backward, engine)
     is_recorded = engine.plan.replay and engine.device.type == "cuda"
-    return Replay(work, engine.model.parameters()) if is_recorded else work
+    return Replay(work, engine.model) if is_recorded else work
 
 
 def _forward_backward(engine: Engine, x: Tensor, y: Tensor, share: float, weight: float) -> tuple[Tensor, Tensor]:

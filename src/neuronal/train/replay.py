@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -55,12 +55,13 @@ class Replay:
 
     Args:
         work: What to record. It is to find no gradients in the parameters, as they are not added to.
-        parameters: Those it makes gradients of.
+        model: Whose parameters it makes gradients of.
         recorder: What makes the recordings.
     """
 
-    def __init__(self, work: Work, parameters: Iterable[nn.Parameter], recorder: Cuda | None = None) -> None:
-        self._work, self._parameters, self._recorder = work, list(parameters), recorder or Cuda()
+    def __init__(self, work: Work, model: nn.Module, recorder: Cuda | None = None) -> None:
+        self._work, self._model, self._recorder = work, model, recorder or Cuda()
+        self._parameters = list(model.parameters())
         self._seen: Counter[object] = Counter()
         self._tapes: dict[object, _Tape] = {}
         self._state: list[tuple[bool, int]] = []
@@ -96,10 +97,12 @@ class Replay:
 
     def _record(self, batch: object, x: Tensor, y: Tensor, *numbers: float) -> None:
         own_x, own_y = x.clone(), y.clone()
+        buffers = [(module, dict(module._buffers)) for module in self._model.modules()]
         # Without gradients to add to, the backward pass writes fresh ones, whenever it is replayed.
         self._drop_gradients()
         try:
             replay, results = self._recorder.recorded(lambda: self._work(own_x, own_y, *numbers))
+            self._check_buffers(buffers)
         except NotCapturable as refused:
             self._is_possible = False
             # Those there are belong to the recording, and were never computed.
@@ -112,6 +115,20 @@ class Replay:
             return
         gradients = [parameter.grad for parameter in self._parameters]
         self._tapes[batch] = _Tape(own_x, own_y, *results, gradients, replay)
+
+    @staticmethod
+    def _check_buffers(before: Sequence[tuple[nn.Module, Mapping[str, Tensor | None]]]) -> None:
+        """Puts back what the recording replaced: a replay reads and writes the tensors of the recording, ever the same."""
+        replaced = []
+        for module, buffers in before:
+            for name, buffer in buffers.items():
+                if module._buffers.get(name) is not buffer:
+                    module._buffers[name] = buffer
+                    replaced.append(f"{type(module).__name__}.{name}")
+        if replaced:
+            raise NotCapturable(
+                f"{replaced[0]} becomes a new tensor in every step, where it has to be changed in place"
+            )
 
     def _drop_gradients(self) -> None:
         for parameter in self._parameters:

@@ -35,8 +35,8 @@ def sine_and_cosine(x):
 def place(k, inner, outer_stride, inner_stride, SHORT: tl.constexpr):
     """Where entry k of a row lies: k counts channels of ``inner`` places each.
 
-    Dividing whole numbers takes as long as a sine. With ``SHORT``, for rows below 2**22 entries, a float does it: half a
-    place is more than its rounding.
+    Dividing whole numbers takes as long as a sine. With ``SHORT``, for rows up to 2**20 entries, a float does it: half a
+    place is more than its rounding, also where a division is only nearly right.
     """
     if SHORT:  # noqa: SIM108 - decided when the kernel is compiled
         outer = ((k.to(tl.float32) + 0.5) * (1.0 / inner)).to(tl.int32)

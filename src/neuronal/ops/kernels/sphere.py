@@ -19,7 +19,7 @@ from neuronal.ops.kernels.angles import place, sine_and_cosine
 
 LONGEST = 1024
 """Entries of a row that a block of threads holds at once; longer rows are taken piece by piece."""
-_SHORT = 2**22
+_SHORT = 2**20
 """Below so many entries, where they lie is found with floats; see :func:`neuronal.ops.kernels.angles.place`."""
 
 
