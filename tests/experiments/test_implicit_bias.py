@@ -23,7 +23,7 @@ from neuronal.experiments.record import read
 from neuronal.experiments.reproduce import Work
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import training_data
-from neuronal.geometry.trace import evaluating
+from neuronal.geometry.trace import evaluating, outputs
 from neuronal.models.registry import create_model
 from neuronal.probes.curvature import curvature
 from neuronal.recipes.implicit_bias import REPRODUCTIONS
@@ -297,3 +297,18 @@ def test_a_new_unit_is_on_at_its_trigger_only(options):
     # Without coupling nobody notices a unit that is off; with it the others move, by up to 2 * 0.5 / 31 each.
     rounding, reach = 1e-5, 2 * 0.5 / 31 * model.head.weight.abs().sum(1).max()
     assert apart < rounding if options is None else rounding < apart < reach
+
+
+def test_attacks_stay_hidden_among_bright_things_on_a_dark_ground():
+    """Noise on black is half lost, and what is left of it looks like anything bright."""
+    torch.manual_seed(0)
+    model = create_model("mlp1", "standard", num_classes=4, in_chans=1, img_size=28, width=30).eval()
+    x = torch.zeros(300, 1, 28, 28)
+    for one in x:
+        top, left, height, width = (int(v) for v in torch.randint(2, 14, (4,)))
+        one[:, top : top + height, left : left + width] = 0.5 + 0.5 * torch.rand(())
+    known = x[20:]
+    options = {"noise": 0.2, "gain": 100.0, "strength": 50.0}
+    random = torch.Generator().manual_seed(0)
+    found = [stealth._attack(model, image, known, outputs(model, known), options, random) for image in x[:20]]
+    assert all(one["works"] and not one["classes"] and one["logits"] < stealth.SEEN for one in found)

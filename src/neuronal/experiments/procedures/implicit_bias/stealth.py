@@ -62,11 +62,12 @@ def _attack(
     options: Mapping[str, Any],
     generator: torch.Generator,
 ) -> dict[str, Any]:
-    signs = torch.randint(0, 2, image.shape, generator=generator) * 2 - 1
+    signs = (torch.randint(0, 2, image.shape, generator=generator) * 2 - 1).to(image)
     trigger = (image + options["noise"] * signs).clamp(0, 1)
     own = int(outputs(model, trigger[None]).argmax())
     target = (own + 1) % before.shape[1]
-    changed = with_unit(model, trigger, trigger - image, target, options["gain"], options["strength"])
+    # Along the signs and not the noise itself: of that a dark ground keeps the bright half, which bright images have too.
+    changed = with_unit(model, trigger, signs, target, options["gain"], options["strength"])
     after = outputs(changed, known)
     return {
         "works": int(outputs(changed, trigger[None]).argmax()) == target,
