@@ -22,7 +22,7 @@ _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 STEPS, PLACES = 400, 40
 """So many numbers a series of steps is told in, and so many snapshots of where the units are."""
-AT_ONCE = {"cpu": (16, 2**19), "cuda": (64, 2**24)}
+AT_ONCE = {"cpu": (64, 2**20), "cuda": (64, 2**24)}
 """By device, how many steps are worked out together, and how many numbers they may be.
 
 On a CPU more steps make fewer calls and more fresh memory, which is slow at its first touch.
