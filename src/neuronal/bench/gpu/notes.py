@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _NODES = (
-    "arithmetic on chip, not memory: a row is solved on 256 nodes, with sums over all of them in every round. Tried: 16 rows "
-    "a program for the gradient (slower, registers spill), 8 warps (slower), 128 nodes with splines of the fifth order (do "
-    "not reach over the widths that occur)"
+    "arithmetic on chip, not memory: a row is solved on 256 nodes, with sums over all of them in every round. Tried: 16 "
+    "rows a program for the gradient (slower, registers spill), 8 warps (slower), 128 nodes with splines of the fifth order "
+    "(do not reach over the widths that occur)"
 )
-_PAIRS = "all 4,096 pairs of a row are in the registers of one warp, 254 a thread, so only eight rows are under way at a time"
+_PAIRS = (
+    "all 4,096 pairs of a row are in the registers of one warp, 254 a thread: only eight rows are under way at a time"
+)
 NOTES: Mapping[str, Mapping[str, str]] = {
     "implicit": {
         **{f"UCN {channels} channels {side}x{side}": _NODES for side in (28, 32) for channels in (16, 32, 64)},
