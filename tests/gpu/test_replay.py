@@ -21,7 +21,7 @@ NETWORKS = {
     "standard": ("resnet18", "standard", {"width": 8}, {}),
     "zero_bias": ("resnet18", "zero_bias", {"width": 8}, {}),
     "geometric": ("vgg6", "geometric", {"widths": (8, 8, 16), "norm": "input_mean"}, {}),
-    "farkas": ("farkasnet18", "farkas", {"width": 16, "norm": "none"}, {}),
+    "farkas": ("farkasnet50", "farkas", {"width": 16, "norm": "batch"}, {}),
     "implicit": ("ucn", "implicit_bias", {"depth": 2, "width": 3}, {}),
     "implicit, fixed": ("ucn", "implicit_bias", {"depth": 2, "width": 3}, IMPLICIT),
     "implicit, once": ("ucn", "implicit_bias", {"depth": 2, "width": 3}, {**IMPLICIT, "steps": 1}),

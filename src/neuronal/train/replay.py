@@ -47,7 +47,7 @@ class _Tape:
 
 
 class Replay:
-    """Does ``work`` as a CUDA graph, with the gradients in ``parameters`` afterwards.
+    """Does ``work`` as a CUDA graph, with the gradients in the parameters afterwards.
 
     The kernels are the same ones in the same order; the host starts one thing in place of hundreds. Every shape of
     batch has its own recording, with memory for its own activations. A step that cannot be recorded is made kernel by
