@@ -9,7 +9,7 @@ from torch import nn
 from neuronal.attacks.result import Attacked
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
-from neuronal.experiments.procedures.finding import all_or_some
+from neuronal.experiments.procedures.finding import BEYOND, all_or_some
 from neuronal.experiments.procedures.implicit_bias import (
     accuracy_curve,
     boundary_2d,
@@ -17,6 +17,7 @@ from neuronal.experiments.procedures.implicit_bias import (
     robustness,
     stealth,
     transfer,
+    variants,
 )
 from neuronal.experiments.procedures.implicit_bias.tuned import measured, tuned
 from neuronal.experiments.record import read
@@ -27,7 +28,7 @@ from neuronal.geometry.trace import evaluating, outputs
 from neuronal.models.registry import create_model
 from neuronal.probes.curvature import curvature
 from neuronal.recipes.implicit_bias import REPRODUCTIONS
-from neuronal.recipes.implicit_bias.networks import DIGITS, FASHION, with_fixed
+from neuronal.recipes.implicit_bias.networks import DIGITS, FASHION, fixed, pair, with_fixed
 from neuronal.report.drawn import cells
 from neuronal.report.papers import drawings, tables
 
@@ -140,7 +141,7 @@ def curve_rows(standard, implicit):
     """Rows of one seed: (x, test accuracy, held-out accuracy epoch by epoch)."""
     both = {"standard": standard, "implicit_bias": implicit}
     return [
-        {"neuron": neuron, "data": "d", "x": x, "accuracy": accuracy, "epochs": epochs}
+        {"neuron": neuron, "data": "d", "seed": 0, "x": x, "accuracy": accuracy, "epochs": epochs}
         for neuron, points in both.items()
         for x, accuracy, epochs in points
     ]
@@ -165,14 +166,126 @@ def curve_rows(standard, implicit):
             "reproduced",
             "+10",
         ),
-        ("epoch", [(4, 0, [0.1, 0.1, 0.4, 0.7])], [(4, 0, [0.5, 0.7, 0.7, 0.8])], "reproduced", "1 epochs against 4"),
-        ("epoch", [(3, 0, [0.7, 0.7, 0.7])], [(3, 0, [0.1, 0.1, 0.1])], "not reproduced", "70.0% never against 1"),
+        (
+            "epoch",
+            [(4, 0, [0.1, 0.1, 0.4, 0.7])],
+            [(4, 0, [0.5, 0.7, 0.7, 0.8])],
+            "reproduced",
+            ": 1 (1 to 1) against 4 (",
+        ),
+        (
+            "epoch",
+            [(3, 0, [0.7, 0.7, 0.7])],
+            [(3, 0, [0.1, 0.1, 0.1])],
+            "not reproduced",
+            "70.0%: never against 1 (",
+        ),
     ],
 )
 def test_curves_are_judged(axis, standard, implicit, verdict, words):
     (found,) = accuracy_curve.findings({"result": {"axis": axis, "rows": curve_rows(standard, implicit)}})
     assert found.verdict == verdict
     assert words in found.numbers
+
+
+def test_leads_with_wrong_labels_are_compared_seed_by_seed():
+    """The medians are larger with wrong labels, but not every seed's; then every seed's."""
+
+    def judged(leads):
+        rows = [
+            {"neuron": neuron, "data": "d", "seed": seed, "x": x, "epochs": [0.5, 0.5 + lead * (neuron != "standard")]}
+            for x, own in leads.items()
+            for seed, lead in enumerate(own)
+            for neuron in ("standard", "implicit_bias")
+        ]
+        (found,) = accuracy_curve.findings({"result": {"axis": "share of wrong labels", "rows": rows}})
+        return found
+
+    part = judged({0.0: [0.0, 0.01, 0.03], 0.5: [0.02, 0.02, 0.02]})
+    assert part.verdict == "reproduced in part"
+    assert "+1.0 (+0.0 to +3.0) at 0%, +2.0 (+2.0 to +2.0) at 50%" in part.numbers
+    assert judged({0.0: [0.0, 0.01, 0.03], 0.5: [0.01, 0.02, 0.04]}).verdict == "reproduced"
+    assert judged({0.0: [0.0, 0.01, 0.03], 0.5: [0.0, 0.0, 0.03]}).verdict == "not reproduced"
+
+
+def test_epochs_until_a_target_are_those_of_every_seed():
+    rows = [
+        {"neuron": neuron, "epochs": curve}
+        for neuron, curve in (
+            ("standard", [0.2, 0.2, 0.2, 0.8]),
+            ("standard", [0.2, 0.2, 0.2, 0.5]),
+            ("standard", [0.2, 0.2, 0.2, 0.2]),
+            ("implicit_bias", [0.2, 0.8, 0.8, 0.8]),
+        )
+    ]
+    target, needed = accuracy_curve.epochs_needed(rows)
+    assert target == pytest.approx(0.3)
+    assert needed == {"standard": [4, 4, float("inf")], "implicit_bias": [2]}
+    assert accuracy_curve.epochs_text(needed["standard"]) == "4 (4 to never)"
+
+
+def test_an_attack_is_judged_while_some_accuracy_is_left():
+    own = [[0.9, 0.5, 0.04, 0.2], [0.9, 0.6, 0.0, 0.0]]
+    other = [[0.9, 0.4, 0.0, 0.1], [0.9, 0.4, 0.0, 0.1]]
+    gaps = robustness.gaps_that_count([0, 1, 2, 3], own, other)
+    assert list(gaps) == [1, 3]
+    assert gaps[1] == pytest.approx([0.1, 0.2])
+    assert robustness.ahead(gaps) == "reproduced in part"
+    assert robustness.ahead({1: gaps[1]}) == "reproduced"
+    assert robustness.ahead({1: [-0.1, -0.1]}) == "not reproduced"
+    assert robustness.ahead({}) == "not reproduced"
+    assert robustness.in_points({}) == "none left"
+    assert robustness.in_points({2: [0.01, 0.03]}) == "+2.0 (+1.0 to +3.0) at 2"
+
+
+def kind_rows(**robust):
+    """Rows of two seeds by kind; accuracies are alike."""
+    names = {"standard": "A", "solved": "A, coupling -0.5", "once": "A, coupling -0.5, one iteration"}
+    neurons = {"standard": "standard"}
+    return [
+        {"name": names.get(kind, "A"), "neuron": neurons.get(kind, "implicit_bias"), "seed": seed, "robust": value}
+        | {"accuracy": 0.9, "couplings": [[-0.5]], "slopes": [10.0]}
+        for kind, values in robust.items()
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_kinds_are_judged_against_the_standard_neuron_and_iterations_against_their_solve():
+    rows = kind_rows(standard=[0.1, 0.1], learnt=[0.1, 0.1], solved=[0.5, 0.5], once=[0.3, 0.4])
+    cost = {"name": "A, coupling -0.5", "neuron": "implicit_bias", "ratio": 2.0, "ratio_low": 1.9, "ratio_high": 2.1}
+    found = variants.findings({"result": {"rows": rows, "epsilon": 0.02, "costs": [cost]}})
+    by_claim = {one.claim.removeprefix(BEYOND): one for one in found}
+    assert all(one.claim.startswith(BEYOND) for one in found)
+    assert not any("coupling learnt" in claim for claim in by_claim)
+    solved = by_claim["A, coupling -0.5: more robust at 0.02 than the standard neuron"]
+    assert solved.verdict == "shown"
+    assert "+40.00 points (+40.00 to +40.00); 2.00 (1.90 to 2.10) times as long per step" in solved.numbers
+    assert by_claim["A, coupling -0.5: more accurate than the standard neuron"].verdict == "not shown"
+    once = by_claim["A, coupling -0.5: one iteration is as robust as a solve, within a point"]
+    assert once.verdict == "not shown"
+    assert "+25.0 points against the standard neuron at 0.02, a solve +40.0" in once.numbers
+    assert "seed by seed -20.0 to -10.0" in once.numbers
+    assert (
+        "per step"
+        not in by_claim["A, coupling -0.5, one iteration: more robust at 0.02 than the standard neuron"].numbers
+    )
+
+
+def test_where_there_is_one_kind_alone_it_is_judged():
+    found = variants.findings({"result": {"rows": kind_rows(standard=[0.1, 0.1], learnt=[0.2, 0.2]), "epsilon": 0.1}})
+    assert [one.verdict for one in found] == ["not shown", "shown"]
+    assert all("A, coupling learnt: " in one.claim for one in found)
+
+
+def test_steps_are_timed_beside_those_of_the_standard_neuron(tmp_path):
+    recipes = (*pair(DIGITS), fixed(DIGITS))
+    work = Work(tmp_path)
+    costs = variants.step_costs(Setting(recipes), work)
+    assert [(one["name"], one["neuron"]) for one in costs] == [(one.name, one.family) for one in recipes[1:]]
+    assert all(one["ratio_low"] <= one["ratio"] <= one["ratio_high"] and one["seconds"] > 0 for one in costs)
+    assert all(one["machine"] for one in costs)
+    # Kept, as all rows are.
+    assert variants.step_costs(Setting(recipes), work) == costs
 
 
 @pytest.mark.parametrize(

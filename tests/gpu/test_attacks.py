@@ -12,10 +12,6 @@ from neuronal.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.models.registry import create_model
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
 DEVICE = "cuda"
 BALL = Ball("inf", 0.09)
 ATTACKS = {

@@ -28,11 +28,6 @@ from tests.nn.test_every_layer import BASE, EVERY, NEURONS, SHAPES, make
 from tests.ops.kernels import cases
 from tests.ops.test_mean_field import dense_gradients, violation
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.mark.parametrize(("neuron", "kind"), EVERY)
 def test_forward_and_backward_agree_with_the_cpu(neuron, kind):

@@ -1,8 +1,5 @@
 """What tests/ops/kernels asks of interpreted kernels, asked of the compiled ones."""
 
-import pytest
-import torch
-
 from tests.ops.kernels.test_angles import (  # noqa: F401
     test_errors_are_below_2e_7,
     test_places_are_those_of_whole_numbers,
@@ -15,8 +12,3 @@ from tests.ops.kernels.test_means import (  # noqa: F401
     test_means_and_gradients,
     test_rows_with_something_else_have_no_means_and_others_theirs,
 )
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]

@@ -20,11 +20,6 @@ from tests.nn.test_whole_model import (  # noqa: F401
     test_under_autocast_weights_come_in_its_precision,
 )
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.mark.parametrize("neuron", ["geometric", "farkas"])
 def test_the_compiler_can_record_them(neuron):

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from neuronal.experiments.storage import plain_json
 from neuronal.recipes import PAPERS, REPRODUCTIONS
 from neuronal.report.findings import findings_page
@@ -73,11 +71,11 @@ def test_nothing_is_measured_yet(tmp_path):
 
 def test_all_of_it_holds(tmp_path):
     robust, data, epochs, _ = first_lines(tmp_path, GOOD)
-    assert "** Yes: Fashion-MNIST: points of accuracy by epsilon" in robust
+    assert "** Yes: Fashion-MNIST, coupling learnt: points of accuracy by epsilon" in robust
     assert "+10.0 (+10.0 to +10.0) at 0.02; all checks for masked gradients pass" in robust
     assert "`neuronal reproduce implicit_bias/pgd --scale small`" in robust
     assert "** Less: fashion_mnist: 90.0% is reached from 50% of the data on" in data
-    assert "** Half or fewer: fashion_mnist: 40.0% after 1 epochs against 4" in epochs
+    assert "** Half or fewer: fashion_mnist: epochs until 40.0%: 1 (1 to 1) against 4" in epochs
 
 
 def test_nothing_of_it_holds(tmp_path):
@@ -87,7 +85,7 @@ def test_nothing_of_it_holds(tmp_path):
     assert all(name in robust for name in CHECKS)
     assert "4 of 6 networks" in robust
     assert "** None less: fashion_mnist: 90.0% is reached with no share of the data" in data
-    assert "** None fewer: fashion_mnist: 70.0% never against 1" in epochs
+    assert "** None fewer: fashion_mnist: epochs until 70.0%: never against 1 (1 to 1)" in epochs
 
 
 def test_one_network_of_two_is_a_part(tmp_path):
@@ -95,7 +93,7 @@ def test_one_network_of_two_is_a_part(tmp_path):
     worse = [row | {"name": "Fashion-MNIST, coupling -0.5"} for row in attacked(0.4, passed=True)["result"]["rows"][3:]]
     both["result"]["rows"] += worse
     robust, *_ = first_lines(tmp_path, [both])
-    assert "** In part: Fashion-MNIST: " in robust
+    assert "** In part: Fashion-MNIST, coupling learnt: " in robust
     assert "; Fashion-MNIST, coupling -0.5: points" in robust
 
 
@@ -120,17 +118,11 @@ def test_the_cost_is_that_of_the_best_file_there_is(tmp_path):
     assert "50.00 (50.00 to 50.00) times a Conv2d layer" in cost()
 
 
-@pytest.mark.parametrize("slower", [2.5, 0.5])
-def test_the_cost_of_a_whole_step_is_from_the_trainings(tmp_path, slower):
+def test_the_cost_of_whole_networks_is_from_those_timed_in_turn(tmp_path):
     row = {"accuracy": 0.9, "robust": 0.5, "parameters": 1, "slopes": [], "couplings": []}
-    rows = [
-        row | {"name": name, "neuron": neuron, "seed": 0, "step_seconds": seconds}
-        for name, neuron, seconds in (
-            ("F", "standard", 0.1),
-            ("F", "implicit_bias", 0.1 * slower),
-            ("F, coupling -0.5", "implicit_bias", 9.0),
-        )
-    ]
+    rows = [row | {"name": "F", "neuron": neuron, "seed": 0} for neuron in ("standard", "implicit_bias")]
+    one = {"name": "F", "neuron": "implicit_bias", "ratio": 2.5, "ratio_low": 2.4, "ratio_high": 2.6, "machine": "X"}
+    *_, cost = first_lines(tmp_path, [result("lite", rows=rows, epsilon=0.02, costs=[one])])
+    assert "2.50 (2.40 to 2.60) times forward and backward of F on X (`neuronal reproduce implicit_bias/lite" in cost
     *_, cost = first_lines(tmp_path, [result("lite", rows=rows, epsilon=0.02)])
-    assert f"{slower:.2f} ({slower:.2f} to {slower:.2f}) times a whole step of F, as trained beside others" in cost
-    assert "90" not in cost
+    assert "Not measured yet" in cost

@@ -49,7 +49,7 @@ CASES = {
     "pairs.forward": {"R": 2, "N": 32, "num_warps": 1},
     "pairs.backward": {"WITH_SLOPE": True, "R": 2, "N": 32, "num_warps": 1},
     "grid.forward": {"W": 8, "V": 32, "num_warps": 4, "num_stages": 1},
-    "gradient.backward": {"units": 1024, "WITH_COUPLING": True, "WITH_SLOPE": True, "C": 64, "num_warps": 2},
+    "gradient.backward": {"units": 1024, "WITH_COUPLING": True, "WITH_SLOPE": True, "C": 32, "num_warps": 2},
     "wide.forward": {"num_warps": 8},
     "wide.backward": {"WITH_SLOPE": True, "num_warps": 8},
 }

@@ -21,7 +21,7 @@ _MANY = 528
 _WIDE_WARPS = 8
 # What was fastest on an H200. Units of a row that are taken at a time on their way to the nodes, and back.
 _GRID = {"W": 8, "V": 32, "num_warps": 4, "num_stages": 1}
-_GRADIENT = {"C": 64, "num_warps": 2, "num_stages": 1}
+_GRADIENT = {"C": 32, "num_warps": 2, "num_stages": 1}
 
 
 @cache

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from neuronal.experiments.procedures.finding import Finding
-from neuronal.experiments.procedures.implicit_bias import accuracy_curve, robustness, variants
+from neuronal.experiments.procedures.implicit_bias import accuracy_curve, robustness
 
 Result = Mapping[str, Any]
 NOT_YET = "Not measured yet"
@@ -57,7 +57,7 @@ def _less_data(result: Result) -> str:
 
 def _fewer_epochs(result: Result) -> str:
     found = accuracy_curve.findings(result)
-    return f"{_word(found, yes='Half or fewer', part='Fewer', no='None fewer')}: {_numbers(found)}"
+    return f"{_word(found, yes='Half or fewer', part='Fewer in the median', no='None fewer')}: {_numbers(found)}"
 
 
 def _word(found: Sequence[Finding], *, yes: str, part: str, no: str) -> str:
@@ -71,7 +71,7 @@ def _numbers(found: Sequence[Finding]) -> str:
 
 
 def _costs(measured: Mapping[str, Result | None], results: Path) -> Iterator[str]:
-    """Of blocks timed by themselves, and of the whole networks as they were trained."""
+    """Of blocks timed by themselves, and of whole networks beside standard ones."""
     for pattern, ratios, what in TIMED:
         for file in sorted((results / "bench").glob(pattern)):
             known = json.loads(file.read_text(encoding="utf-8"))
@@ -84,13 +84,9 @@ def _costs(measured: Mapping[str, Result | None], results: Path) -> Iterator[str
             continue
         break
     if lite := measured.get("implicit_bias/lite"):
-        groups = robustness.networks(lite["result"]["rows"])
-        for group in groups:
-            rival = robustness.rival_of(group, groups)
-            # The kinds with a name of their own are on the page below.
-            if rival and group[0]["name"] == rival[0]["name"]:
-                ratio = _between(variants.costs(group, rival))
-                yield f"{ratio} times a whole step of {group[0]['name']}, as trained beside others (`{lite['command']}`)"
+        for one in lite["result"].get("costs", ()):
+            ratio = f"{one['ratio']:.2f} ({one['ratio_low']:.2f} to {one['ratio_high']:.2f})"
+            yield f"{ratio} times forward and backward of {one['name']} on {one['machine']} (`{lite['command']}`)"
 
 
 def _between(times: Sequence[float]) -> str:

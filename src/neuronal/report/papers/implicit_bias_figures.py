@@ -154,15 +154,22 @@ def _stealth(answer: Mapping[str, Any]) -> list[Drawing]:
 
 
 def _variants(answer: Mapping[str, Any]) -> list[Drawing]:
-    with blank(f"{answer['reproduction']}-cost") as sheet:
-        for number, group in enumerate(networks(answer["result"]["rows"])):
-            x, y = [1000 * row["step_seconds"] for row in group], [100 * row["accuracy"] for row in group]
-            style: dict[str, Any] = {"color": colour(number), "marker": MARKERS[number % len(MARKERS)], "s": 18}
-            sheet.axes.scatter(x, y, label=f"{group[0]['name']}, {group[0]['neuron']}", **style)
-        sheet.axes.set(xlabel="ms per training step", ylabel="test accuracy (%)", xscale="log")
-        plain_numbers(sheet.axes.xaxis)
-        sheet.axes.legend(fontsize=6)
-    return [Drawing(sheet.svg, "Accuracy and cost", "Every seed a point.")]
+    found = []
+    groups = networks(answer["result"]["rows"])
+    for name in [group[0]["name"] for group in groups if group[0]["neuron"] == "standard"]:
+        with blank(f"{answer['reproduction']}-{name}-kinds") as sheet:
+            for number, group in enumerate(one for one in groups if one[0]["name"].startswith(name)):
+                x, y = ([100 * row[key] for row in group] for key in ("robust", "accuracy"))
+                plain = "standard" if group[0]["neuron"] == "standard" else "coupling learnt"
+                label = group[0]["name"].removeprefix(name).removeprefix(", ") or plain
+                style: dict[str, Any] = {"color": colour(number), "marker": MARKERS[number % len(MARKERS)], "s": 18}
+                sheet.axes.scatter(x, y, label=label, **style)
+            attacked = f"accuracy under attack, epsilon {answer['result']['epsilon']:g} (%)"
+            sheet.axes.set(xlabel=attacked, ylabel="test accuracy (%)")
+            # Points are everywhere, so the names are below.
+            sheet.axes.legend(fontsize=6, ncol=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+        found.append(Drawing(sheet.svg, name, "Accuracy with and without attack. Every seed a point."))
+    return found
 
 
 def _accuracy_curve(answer: Mapping[str, Any]) -> list[Drawing]:

@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.table import Table
 
-from neuronal.experiments.procedures.implicit_bias.accuracy_curve import by_data, curves
+from neuronal.experiments.procedures.implicit_bias.accuracy_curve import by_data, curves, epochs_needed, epochs_text
 from neuronal.experiments.procedures.implicit_bias.boundary_2d import medians
 from neuronal.experiments.procedures.implicit_bias.robustness import networks
 from neuronal.experiments.procedures.implicit_bias.stealth import counts
 from neuronal.experiments.procedures.implicit_bias.transfer import by_coupling
-from neuronal.experiments.procedures.implicit_bias.variants import learnt
+from neuronal.experiments.procedures.implicit_bias.variants import cost_of, learnt
 from neuronal.report.drawn import columns, title_of
 
 OVER_SEEDS = "median over seeds, with the lowest and the highest"
@@ -134,12 +134,14 @@ def _stealth(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _variants(answer: Mapping[str, Any]) -> list[Table]:
-    numbers = ["accuracy (%)", f"at epsilon {answer['result']['epsilon']:g} (%)", "ms per step", "couplings and slopes"]
-    drawn = columns(title_of(answer), ["network", "neuron"], numbers, OVER_SEEDS)
-    for group in networks(answer["result"]["rows"]):
+    groups = networks(answer["result"]["rows"])
+    costs = [cost_of(answer, group) for group in groups]
+    numbers = ["accuracy (%)", f"at epsilon {answer['result']['epsilon']:g} (%)", "couplings and slopes"]
+    drawn = columns(title_of(answer), ["network", "neuron"], numbers + ["time of a step"] * any(costs), OVER_SEEDS)
+    for group, cost in zip(groups, costs, strict=True):
         cells = [_percents([row[key] for row in group]) for key in ("accuracy", "robust")]
-        pace = _range([row["step_seconds"] for row in group], lambda value: f"{1000 * value:.1f}")
-        drawn.add_row(group[0]["name"], group[0]["neuron"], *cells, pace, learnt(group))
+        cells += [learnt(group), *([cost or "1"] if any(costs) else [])]
+        drawn.add_row(group[0]["name"], group[0]["neuron"], *cells)
     return [drawn]
 
 
@@ -161,7 +163,16 @@ def _accuracy_curve(answer: Mapping[str, Any]) -> list[Table]:
                 bent = [[v for v in bends[kind][neuron][x] if v is not None] for kind in kinds]
                 cells = [_range(one, lambda value: f"{value:.3g}") if one else "" for one in bent]
                 drawn.add_row(data, neuron, f"{x:g}", _percents(values), _percents(best[neuron][x]), *cells)
-    return [drawn]
+    return [drawn, *([_epochs_needed(answer)] if axis == "epoch" else [])]
+
+
+def _epochs_needed(answer: Mapping[str, Any]) -> Table:
+    drawn = columns(title_of(answer), ["data", "neuron"], ["held-out accuracy (%)", "epochs until then"], OVER_SEEDS)
+    for data, own in by_data(answer).items():
+        target, needed = epochs_needed(own)
+        for neuron, epochs in needed.items():
+            drawn.add_row(data, neuron, f"{100 * target:.1f}", epochs_text(epochs))
+    return drawn
 
 
 TABLES: dict[str, Any] = {

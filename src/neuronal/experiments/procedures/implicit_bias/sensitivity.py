@@ -12,7 +12,7 @@ from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
 from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
-from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, networks, on_the_device, rival_of
+from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, called, networks, on_the_device, rival_of
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
@@ -66,7 +66,8 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     for group in groups:
         if group[0]["neuron"] == "standard":
             continue
-        name = group[0]["name"]
+        rival = rival_of(group, groups)
+        name = called(group, rival) if rival else group[0]["name"]
         own = [row["with"]["frobenius"] / row["without"]["frobenius"] for row in group]
         signs = [value for row in group for layer in row["couplings"] for value in layer]
         found.append(
@@ -77,7 +78,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
                 f"weights; couplings {min(signs):+.3f} to {max(signs):+.3f}",
             )
         )
-        if rival := rival_of(group, groups):
+        if rival:
             for key, what in (("frobenius", "the Jacobian"), ("curvature", "the curvature of the loss (Eq. 62)")):
                 pairs = zip(group, rival, strict=False)
                 trained = [row["with"][key] / max(other["with"][key], 1e-30) for row, other in pairs]
