@@ -107,7 +107,7 @@ def test_the_cost_is_that_of_the_best_file_there_is(tmp_path):
     def cost():
         return first_lines(tmp_path, ())[3]
 
-    layers = [{"time": {"ratio": 50.0}}]
+    layers = [{"time": {"ratio": 50.0}, "case": {}}]
     write_times(tmp_path, "implicit_h200.json", table=layers)
     assert "50.00 (50.00 to 50.00) times a Conv2d layer on NVIDIA X (`results/bench/implicit_h200.json`)" in cost()
     rows = [{"name": name, "measured": ratio} for name, ratio in (("UCN a", 2.0), ("UCN b", None), ("ResNet", 9.0))]
@@ -116,6 +116,23 @@ def test_the_cost_is_that_of_the_best_file_there_is(tmp_path):
     # A run of other sections says nothing of it.
     write_times(tmp_path, "gpu_h200.json", sections=[{"name": "ntk", "rows": []}])
     assert "50.00 (50.00 to 50.00) times a Conv2d layer" in cost()
+
+
+def test_one_iteration_has_a_cost_of_its_own(tmp_path):
+    def cost():
+        return first_lines(tmp_path, ())[3]
+
+    layers = [{"time": {"ratio": 50.0}, "case": {}}, {"time": {"ratio": 7.0}, "case": {"iterations": 1}}]
+    write_times(tmp_path, "implicit_cpu.json", table=layers)
+    assert "50.00 (50.00 to 50.00) times a Conv2d layer on" in cost()
+    assert "7.00 (7.00 to 7.00) times a Conv2d layer for one iteration in the place of a solve" in cost()
+    rows = [{"name": "UCN a", "measured": 2.0}, {"name": "UCN a, wide", "measured": 8.0}]
+    rows += [{"name": "UCN a, one iteration", "measured": 1.5}]
+    write_times(tmp_path, "gpu_h200.json", sections=[{"name": "implicit", "rows": rows}])
+    assert "2.00 (2.00 to 2.00) times the block" in cost()
+    assert "1.50 (1.50 to 1.50) times that block for one iteration" in cost()
+    assert "8.0" not in cost()
+    assert "7.0" not in cost()
 
 
 def test_the_cost_of_whole_networks_is_from_those_timed_in_turn(tmp_path):

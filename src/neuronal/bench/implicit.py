@@ -38,15 +38,19 @@ class Case:
     side: int
     coupling: float
     limit: float | None
+    iterations: int = 0
+    """In the place of a solve, if any."""
 
     def __str__(self) -> str:
-        return f"{self.batch}, {self.channels_in}->{self.channels_out}, {self.side}x{self.side}, {self.coupling:g}"
+        shape = f"{self.batch}, {self.channels_in}->{self.channels_out}, {self.side}x{self.side}, {self.coupling:g}"
+        return f"{shape}, once" if self.iterations else shape
 
 
 _SHAPES = ((32, 3, 8, 32, 15.0), (128, 1, 8, 28, 15.0), (64, 16, 16, 32, 12.0))
 CASES = (
     *(Case(b, i, o, s, -0.5, limit) for b, i, o, s, limit in _SHAPES),
     *(Case(b, i, o, s, 0.05, 8.0) for b, i, o, s, _ in _SHAPES),
+    *(Case(b, i, o, s, -0.5, None, iterations=1) for b, i, o, s, _ in _SHAPES),
 )
 SIDES = (16, 32, 64, 128)
 
@@ -60,6 +64,7 @@ class Measured:
     forward_share: float
     """Part of the time that the forward pass takes."""
     residual: float
+    """Of the solution; what one iteration leaves is another matter."""
     steps: float
     memory: float
     """Peak of memory beyond that of Conv2d, in outputs of the layer."""
@@ -76,7 +81,7 @@ def measure_case(case: Case, *, rounds: int) -> Measured:
     x = torch.randn(case.batch, case.channels_in, case.side, case.side, device=device, requires_grad=True)
     plain = nn.Conv2d(case.channels_in, case.channels_out, 5, padding=2).to(device)
     nn.init.normal_(plain.weight, std=(25 * case.channels_in) ** -0.5)
-    layer = ImplicitBiasConv2d.from_standard(plain, coupling=case.coupling, slope=SLOPE)
+    layer = ImplicitBiasConv2d.from_standard(plain, coupling=case.coupling, slope=SLOPE, steps=case.iterations or None)
     out = torch.randn(case.batch, case.channels_out, case.side, case.side, device=device)
 
     def step(module: nn.Module) -> Callable[[], None]:

@@ -77,8 +77,8 @@ def implicit_table(rows: Sequence[Measured], power: float) -> Table:
             f"{1000 * row.time.seconds:.1f}",
             f"[red]{ratio}[/]" if over else ratio,
             "" if row.case.limit is None else f"{row.case.limit:g}",
-            f"{row.residual:.0e}",
-            f"{row.steps:.1f}",
+            "" if row.case.iterations else f"{row.residual:.0e}",
+            str(row.case.iterations) if row.case.iterations else f"{row.steps:.1f}",
             f"{row.memory:.1f}",
         )
     forward = 100 * mean(row.forward_share for row in rows)
@@ -87,6 +87,7 @@ def implicit_table(rows: Sequence[Measured], power: float) -> Table:
         f"forward + backward with input gradient, {forward:.0f}% of it forward; "
         f"time per row grows like N to the power of {power:.2f} "
         "from 16x16 to 128x128; residual: bound on the violation of the equation, of max(1, max|a|); "
+        "once: one iteration in the place of a solve; "
         f"memory: peak beyond Conv2d's, in outputs of the layer. Time goes into {kinds}."
     )
     drawn.caption_justify = "left"
