@@ -10,5 +10,10 @@ from tests.ops.kernels.test_angles import (  # noqa: F401
 from tests.ops.kernels.test_means import (  # noqa: F401
     as_on_a_gpu,
     test_means_and_gradients,
+    test_rows_of_a_thousand,
+    test_rows_of_different_widths,
+    test_rows_of_several_programs,
     test_rows_with_something_else_have_no_means_and_others_theirs,
+    test_slopes_out_of_proportion,
+    test_units_out_of_all_proportion,
 )

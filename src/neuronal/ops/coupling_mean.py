@@ -50,26 +50,27 @@ def _(z: Tensor, slope: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("neuronal::coupling_mean_vjp", mutates_args=())
-def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor, with_slope: bool = True) -> tuple[Tensor, Tensor]:
     if _is_fused(z):
         from neuronal.ops.kernels import means
 
-        return means.vjp(g, z, slope)
+        return means.vjp(g, z, slope, with_slope)
     d_z, d_slope = torch.zeros_like(z, memory_format=torch.contiguous_format), torch.zeros_like(slope)
     finite, safe = only_finite(z)
     with torch.autocast(z.device.type, enabled=False):
         for rows, field, p in _fields(safe, slope):
             own = g[rows].to(p.dtype)
             d_z[rows] = (p * (field.apply(own) - field.slopes() * own)).to(z.dtype)
-            stretch = torch.linalg.vecdot(field.spread(own), field.stretch) / p.squeeze(1)
-            d_slope[rows] = (z.shape[1] * stretch).to(slope.dtype)
+            if with_slope:
+                stretch = torch.linalg.vecdot(field.spread(own), field.stretch) / p.squeeze(1)
+                d_slope[rows] = (z.shape[1] * stretch).to(slope.dtype)
     if not finite.all():
         d_z[~finite], d_slope[~finite] = torch.nan, torch.nan
     return d_z, d_slope
 
 
 @_mean_vjp.register_fake
-def _(g: Tensor, z: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+def _(g: Tensor, z: Tensor, slope: Tensor, with_slope: bool = True) -> tuple[Tensor, Tensor]:
     return torch.empty_like(z, memory_format=torch.contiguous_format), torch.empty_like(slope)
 
 
@@ -103,5 +104,5 @@ class _Mean(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = _mean_vjp(g.contiguous(), *ctx.saved_tensors)
+        found: tuple[Tensor, Tensor] = _mean_vjp(g.contiguous(), *ctx.saved_tensors, ctx.needs_input_grad[1])
         return found

@@ -77,7 +77,7 @@ def times(a, b):
 
 @triton.jit
 def reciprocal(x):
-    """1 / x of numbers that are neither tiny nor huge, in one instruction."""
+    """1 / x of numbers that are not tiny, in one instruction; 0 where they are huge or infinite."""
     if _INTERPRETED:
         found = 1 / x
     else:
