@@ -184,7 +184,7 @@ def _alone(rows: Tensor, device: torch.device, *, once: bool) -> tuple[Solution,
 
     def backward() -> None:
         if once:
-            torch.ops.neuronal.coupling_mean_vjp(g, rows, slope)
+            torch.ops.neuronal.coupling_mean_vjp(g, rows, slope, False)
         else:
             torch.ops.neuronal.mean_field_vjp(g, found.value, coupling, slope, True, False, "tanh")
 
