@@ -7,10 +7,12 @@ from collections.abc import Mapping
 _NODES = (
     "arithmetic on chip, not memory: a row is solved on 256 nodes, with sums over all of them in every round. Tried: 16 "
     "rows a program for the gradient (slower, registers spill), 8 warps (slower), 128 nodes with splines of the fifth order "
-    "(do not reach over the widths that occur)"
+    "(do not reach over the widths that occur), half and twice as many units at a time (slower; for the gradient half as "
+    "many are faster, and taken)"
 )
 _PAIRS = (
-    "all 4,096 pairs of a row are in the registers of one warp, 254 a thread: only eight rows are under way at a time"
+    "all 4,096 pairs of a row are in the registers of one warp, 254 a thread: only eight rows are under way at a time. "
+    "Tried: two and four warps a program, and more rows in one (slower)"
 )
 NOTES: Mapping[str, Mapping[str, str]] = {
     "implicit": {
