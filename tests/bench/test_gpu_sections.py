@@ -58,6 +58,7 @@ def test_a_section_that_fails_keeps_its_rows_and_the_next_goes_on(made_up):
     assert [outcome.name for outcome in outcomes] == ["fine", "broken", "last"]
     assert outcomes[1].error == "ValueError: no luck"
     assert [row.name for row in outcomes[1].rows] == ["first"]
+    assert all(row["took"] >= 0 for outcome in outcomes for row in outcome.to_json()["rows"])
     assert seen[:2] == [("fine", 0, ""), ("fine", 1, "")]
     assert ("broken", 1, "ValueError: no luck") in seen
     assert outcomes[2].error == ""

@@ -110,8 +110,9 @@ def run_one(
     told(outcome)
     try:
         for row in section.rows(setting):
-            outcome.rows.append(_annotated(name, row))
-            outcome.seconds = perf_counter() - started
+            before, outcome.seconds = outcome.seconds, perf_counter() - started
+            timed = replace(row, data={**row.data, "took": outcome.seconds - before})
+            outcome.rows.append(_annotated(name, timed))
             told(outcome)
     except Exception as error:  # whatever it is, the other sections go on
         outcome.error = one_line(error)
