@@ -36,6 +36,7 @@ SEVERAL = {
     "STARTS": tuple(range(0, 512 * LAYERS + 1, 512)),
     "SIZES": tuple((4608 - 9 * i, 9, i % 2) for i in range(LAYERS)),
 }
+GRADIENT = {"units": 1024, "WITH_COUPLING": True, "WITH_SLOPE": True}
 CASES = {
     "sphere._forward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
     "sphere._backward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
@@ -49,8 +50,10 @@ CASES = {
     "means._backward": {"WITH_SLOPE": True, "B": 256, "W": 1024, "num_warps": 4},
     "pairs.forward": {"R": 2, "N": 32, "num_warps": 1},
     "pairs.backward": {"WITH_SLOPE": True, "R": 2, "N": 32, "num_warps": 1},
-    "grid.forward": {"W": 8, "V": 32, "num_warps": 4, "num_stages": 1},
-    "gradient.backward": {"units": 1024, "WITH_COUPLING": True, "WITH_SLOPE": True, "C": 32, "num_warps": 2},
+    "grid.forward": {"ROWS": 16, "AGAIN": False, "W": 8, "V": 32, "num_warps": 4, "num_stages": 1},
+    "grid.forward wider": {"ROWS": 4, "AGAIN": True, "W": 8, "V": 32, "num_warps": 4, "num_stages": 1},
+    "gradient.backward": {**GRADIENT, "NODES": 256, "AGAIN": False, "C": 32, "num_warps": 2},
+    "gradient.backward wider": {**GRADIENT, "NODES": 1024, "AGAIN": True, "C": 32, "num_warps": 4},
     "wide.forward": {"num_warps": 8},
     "wide.backward": {"WITH_SLOPE": True, "num_warps": 8},
 }
@@ -65,7 +68,7 @@ def main(name):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    module, function = name.split(".")
+    module, function = name.split()[0].split(".")
     kernel = getattr(import_module(f"neuronal.ops.kernels.{module}"), function)
     options = dict(CASES[name])
     constants = {k: options.pop(k) for k in list(options) if k in kernel.arg_names}

@@ -12,7 +12,13 @@ from tests.ops.kernels.made_for_gpu import CASES
 
 pytest.importorskip("triton.backends.nvidia", reason="needs triton")
 
-LONG = ("grid.forward", "gradient.backward")
+# These do spill, so many bytes of a thread; much more than when they were timed would be a step back.
+LONG = {
+    "grid.forward": 1300,
+    "grid.forward wider": 800,
+    "gradient.backward": 600,
+    "gradient.backward wider": 600,
+}
 
 
 def compiled(*names, folder):
@@ -38,5 +44,4 @@ def test_kernels_compile(tmp_path):
 @pytest.mark.parametrize("name", LONG)
 def test_kernels_on_nodes_compile(name, tmp_path):
     (found,) = compiled(name, folder=tmp_path)
-    # These do spill; much more than when they were timed would be a step back.
-    assert found["stack"] <= {"grid.forward": 1300, "gradient.backward": 600}[name]
+    assert found["stack"] <= LONG[name]

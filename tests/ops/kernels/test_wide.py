@@ -103,7 +103,7 @@ def test_wide_rows_beside_narrow_ones():
     """Both kernels after each other: each row is what it is alone."""
     units = 65
     a = torch.randn(4, units, device=DEVICE)
-    a[1, 3], a[2, 5] = 40.0, torch.nan
+    a[1, 3], a[2, 5] = 80.0, torch.nan
     a[3] = rows_of_range(units, 60.0).to(DEVICE)
     lam, p = torch.tensor([-0.5, -0.3], device=DEVICE), torch.tensor([SLOPE], device=DEVICE)
     found = kernels.solve(a, lam, p, 1e-4, 60)

@@ -1,6 +1,6 @@
 r"""The gradient of long rows of coupled units on a GPU, one row to a program.
 
-Units give their masses to nodes as in :mod:`neuronal.ops.kernels.grid`. What is done there for 16 rows at once would take
+Units give their masses to nodes as in :mod:`neuronal.ops.kernels.grid`. What is done there for several rows would take
 more registers here than there are: sums over nodes are three times as exact, and there are twice as many of units.
 """
 
@@ -10,12 +10,12 @@ import triton
 import triton.language as tl
 
 from neuronal.ops.kernels.row_nodes import distances, halves, mean_tanh, sech2, smooth_part, spline, sums
-from neuronal.ops.kernels.tables import CELLS, COARSEST, MARGIN, NODES, needed
+from neuronal.ops.kernels.tables import MARGIN, holds, needed
+from neuronal.ops.kernels.turns import TURNS, any_of, has_turn, looked_at, row_of
 
 # Inline assembly is for the GPU alone.
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 # A cell number is 8 times its first digit plus its second.
-_HIGH = tl.constexpr(32)
 _LOW = tl.constexpr(8)
 
 
@@ -89,16 +89,16 @@ def _rest(b):
 
 @triton.jit
 def _shifted(nodes, by: tl.constexpr):
-    node = tl.arange(0, NODES) + by
-    inside = (node >= 0) & (node < NODES)
+    node = tl.arange(0, nodes.numel) + by
+    inside = (node >= 0) & (node < nodes.numel)
     return tl.where(inside, tl.gather(nodes, tl.where(inside, node, 0), 0), 0.0)
 
 
 @triton.jit
 def _masses(m0, m1, m2, m3):
     """From moments of the cells to masses of the nodes."""
-    a0, a1 = tl.reshape(m0, (NODES,)), tl.reshape(m1, (NODES,))
-    a2, a3 = tl.reshape(m2, (NODES,)), tl.reshape(m3, (NODES,))
+    a0, a1 = tl.reshape(m0, (m0.numel,)), tl.reshape(m1, (m1.numel,))
+    a2, a3 = tl.reshape(m2, (m2.numel,)), tl.reshape(m3, (m3.numel,))
     outer_even, outer_odd = a0 * (1 / 48) + a2 * 0.25, a1 * 0.125 + a3 * (1 / 6)
     inner_even, inner_odd = a0 * (23 / 48) - a2 * 0.25, a1 * 0.625 - a3 * 0.5
     weights = _shifted(outer_even - outer_odd, 1) + inner_even - inner_odd
@@ -108,27 +108,29 @@ def _masses(m0, m1, m2, m3):
 
 @triton.jit
 def _spread(
-    x_ptr, b_ptr, shift, slope, low, c, factor, units: tl.constexpr, MASS: tl.constexpr, C: tl.constexpr
+    x_ptr, b_ptr, shift, slope, low, c, factor, units: tl.constexpr, NODES: tl.constexpr, MASS: tl.constexpr,
+    C: tl.constexpr,
 ):  # fmt: skip
     """Masses on the nodes of units at slope (x - shift): each 1, if asked for, and each factor times what is at ``b_ptr``.
 
     The moments 1, f, f^2, f^3 of a cell make the masses of its nodes; the first is the one that rounding matters to.
     """
-    m0 = tl.zeros((_HIGH, _LOW), tl.float32)
-    m1 = tl.zeros((_HIGH, _LOW), tl.float32)
-    m2 = tl.zeros((_HIGH, _LOW), tl.float32)
-    m3 = tl.zeros((_HIGH, _LOW), tl.float32)
-    w0 = tl.zeros((_HIGH, _LOW), tl.float32)
-    w1 = tl.zeros((_HIGH, _LOW), tl.float32)
-    w2 = tl.zeros((_HIGH, _LOW), tl.float32)
-    w3 = tl.zeros((_HIGH, _LOW), tl.float32)
+    HIGH: tl.constexpr = NODES // _LOW
+    m0 = tl.zeros((HIGH, _LOW), tl.float32)
+    m1 = tl.zeros((HIGH, _LOW), tl.float32)
+    m2 = tl.zeros((HIGH, _LOW), tl.float32)
+    m3 = tl.zeros((HIGH, _LOW), tl.float32)
+    w0 = tl.zeros((HIGH, _LOW), tl.float32)
+    w1 = tl.zeros((HIGH, _LOW), tl.float32)
+    w2 = tl.zeros((HIGH, _LOW), tl.float32)
+    w3 = tl.zeros((HIGH, _LOW), tl.float32)
     for start in range(0, units, 4 * C):
         n = start + tl.arange(0, C)
         h0, d0, f0 = _cells(x_ptr, n, shift, slope, low, c, units)
         h1, d1, f1 = _cells(x_ptr, n + C, shift, slope, low, c, units)
         h2, d2, f2 = _cells(x_ptr, n + 2 * C, shift, slope, low, c, units)
         h3, d3, f3 = _cells(x_ptr, n + 3 * C, shift, slope, low, c, units)
-        H = _ones(h0, h1, h2, h3, _HIGH)
+        H = _ones(h0, h1, h2, h3, HIGH)
         own = _ones(d0, d1, d2, d3, _LOW)
         if MASS:
             m0 = tl.dot(H, tl.trans(own), m0)
@@ -155,7 +157,7 @@ def _spread(
 
 
 @triton.jit
-def _cell(x, low, c):
+def _cell(x, low, c, NODES: tl.constexpr):
     position = tl.minimum(tl.maximum((x - low) * (1 / c) + MARGIN, 1.0), NODES - 3.0)
     cell = position.to(tl.int32)
     return cell - 1, position - cell.to(tl.float32) - 0.5
@@ -173,14 +175,13 @@ def _read(coefficients, first, f):
     return found + (outer_even + outer_odd) * tl.gather(coefficients, first + 3, 0)
 
 
-@triton.jit(do_not_specialize=["num_couplings", "num_slopes"])
-def backward(
-    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr, d_slope_ptr, num_couplings, num_slopes,
-    units: tl.constexpr, WITH_COUPLING: tl.constexpr, WITH_SLOPE: tl.constexpr, C: tl.constexpr,
+@triton.jit
+def _row(
+    row, g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr, d_slope_ptr, num_couplings, num_slopes,
+    units: tl.constexpr, WITH_COUPLING: tl.constexpr, WITH_SLOPE: tl.constexpr, NODES: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
     """v with A v = g, and the gradients for coupling and slope, of one row; NaN if it is too wide for the nodes."""
     W: tl.constexpr = 4 * C
-    row = tl.program_id(0).to(tl.int64)
     g_ptr += row * units
     z_ptr += row * units
     v_ptr += row * units
@@ -207,12 +208,12 @@ def backward(
     middle = origin + total / units
     low = slope * (low - middle)
     high = slope * (high - middle)
-    covered = (high - low) / CELLS <= COARSEST
+    covered = holds(high - low, NODES)
     d_coupling, d_slope = 0.0, 0.0
     if finite & covered:
-        c = tl.maximum(needed(high - low), 1e-30)
+        c = tl.maximum(needed(high - low, NODES), 1e-30)
         largest = tl.maximum(largest, 1e-37)
-        M, B = _spread(z_ptr, g_ptr, middle, slope, low, c, 1 / largest, units, True, C)
+        M, B = _spread(z_ptr, g_ptr, middle, slope, low, c, 1 / largest, units, NODES, True, C)
         slope_table, rest = halves(sech2(c))
         S = tl.maximum(sums(M, slope_table, rest), 0.0)
         slopes = spline(S)
@@ -229,7 +230,7 @@ def backward(
             for start in range(0, units, W):
                 n = start + tl.arange(0, W)
                 x = slope * (tl.load(z_ptr + n, mask=n < units, other=0.0) - middle)
-                first, f = _cell(x, low, c)
+                first, f = _cell(x, low, c, NODES)
                 v = tl.load(b_ptr + n, mask=n < units, other=0.0) - largest * kappa * _read(pulls, first, f)
                 v = v / (1 - kappa * _read(slopes, first, f))
                 if turn > 0:
@@ -239,13 +240,13 @@ def backward(
             if turn < rounds:
                 tl.debug_barrier()
                 size = largest * rounds
-                _, own = _spread(z_ptr, v_ptr, middle, slope, low, c, 1 / size, units, False, C)
+                _, own = _spread(z_ptr, v_ptr, middle, slope, low, c, 1 / size, units, NODES, False, C)
                 pulls = spline(sums(own, slope_table, rest))
                 sizes = tl.zeros((W,), tl.float32)
                 for start in range(0, units, W):
                     n = start + tl.arange(0, W)
                     x = slope * (tl.load(z_ptr + n, mask=n < units, other=0.0) - middle)
-                    first, f = _cell(x, low, c)
+                    first, f = _cell(x, low, c, NODES)
                     v = tl.load(v_ptr + n, mask=n < units, other=0.0)
                     left = tl.load(g_ptr + n, mask=n < units, other=0.0) - size * kappa * _read(pulls, first, f)
                     left = left - v * (1 - kappa * _read(slopes, first, f))
@@ -254,7 +255,7 @@ def backward(
                 tl.debug_barrier()
                 b_ptr = work_ptr
                 largest = tl.maximum(tl.max(sizes, 0), 1e-37)
-                _, B = _spread(z_ptr, b_ptr, middle, slope, low, c, 1 / largest, units, False, C)
+                _, B = _spread(z_ptr, b_ptr, middle, slope, low, c, 1 / largest, units, NODES, False, C)
         if WITH_COUPLING:
             d_coupling = -units * tl.sum(V * mean_tanh(M, c), 0)
         if WITH_SLOPE:
@@ -269,3 +270,28 @@ def backward(
         d_slope = float("nan")
     tl.store(d_coupling_ptr + row, d_coupling)
     tl.store(d_slope_ptr + row, d_slope)
+
+
+@triton.jit(do_not_specialize=["rows", "num_couplings", "num_slopes"])
+def backward(
+    g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr, d_slope_ptr, rows, num_couplings, num_slopes,
+    units: tl.constexpr, WITH_COUPLING: tl.constexpr, WITH_SLOPE: tl.constexpr,
+    NODES: tl.constexpr, AGAIN: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """A row to a program; or again, those rows alone that an earlier launch, with fewer nodes, left NaN."""
+    if AGAIN:
+        r = looked_at()
+        before = tl.load(d_coupling_ptr + r, mask=r < rows, other=0.0)
+        is_open = before != before
+        if any_of(is_open):
+            for turn in range(TURNS):
+                if has_turn(is_open, turn):
+                    _row(
+                        row_of(turn), g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr,
+                        d_slope_ptr, num_couplings, num_slopes, units, WITH_COUPLING, WITH_SLOPE, NODES, C,
+                    )  # fmt: skip
+    else:
+        _row(
+            tl.program_id(0).to(tl.int64), g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr,
+            d_slope_ptr, num_couplings, num_slopes, units, WITH_COUPLING, WITH_SLOPE, NODES, C,
+        )  # fmt: skip

@@ -1,4 +1,6 @@
-r"""Rows of coupled units on a GPU, 16 rows to a program: sums over all units by way of 256 nodes per row.
+r"""Rows of coupled units on a GPU, several to a program: sums over all units by way of nodes.
+
+A program has 4,096 nodes: 16 rows of 256, or 4 rows of 1,024, which hold rows four times as wide.
 
 Units give their masses to the nodes of a uniform grid as in :mod:`neuronal.ops.grid`, here with cubic splines, whose
 error is an eighth of that of polynomials through four nodes (:func:`neuronal.ops.kernels.tables.error`). The rows of a
@@ -13,7 +15,7 @@ import triton.language as tl
 from neuronal.ops.kernels.halves import pair, reciprocal
 from neuronal.ops.kernels.interval import UNIT, remainder, shrinkage
 from neuronal.ops.kernels.nodes import (
-    ROWS,
+    ALL,
     SIZE,
     on_lines,
     positions,
@@ -25,8 +27,6 @@ from neuronal.ops.kernels.nodes import (
 )
 from neuronal.ops.kernels.spread import between, cell_of, read, shared, units_of, weighed
 from neuronal.ops.kernels.tables import (
-    CELLS,
-    COARSEST,
     INVERSE,
     KINDS,
     SECH2,
@@ -34,6 +34,7 @@ from neuronal.ops.kernels.tables import (
     TANH,
     TANH_SPLINE,
     error,
+    holds,
     needed,
     spacing_index,
 )
@@ -44,7 +45,7 @@ _TRIES = tl.constexpr(8)
 @triton.jit
 def _widest(width, active):
     """Which spacing holds all active rows."""
-    return spacing_index(tl.max(tl.where(active, needed(width), 0.0), 0))
+    return spacing_index(tl.max(tl.where(active, needed(width, ALL // width.shape[0]), 0.0), 0))
 
 
 @triton.jit
@@ -53,17 +54,18 @@ def _first_step(
     units, W: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
     """A Newton step from s times the target; extremes of where it leads."""
+    ROWS: tl.constexpr = at.shape[0]
     index = _widest(high - low, active)
     c = tl.load(spacing_ptr + index)
     tables_ptr += index * KINDS * TABLE
     M = shared(a_ptr, a_ptr, at, active, middle, s * slope, low, c, s, units, False, W)
     pull = kappa * (1 / SIZE)
-    H = product_of_tanh(M, tables_ptr + TANH * TABLE, False)
-    S = tl.maximum(product(M, tables_ptr + SECH2 * TABLE, False), 0.0)
+    H = product_of_tanh(M, tables_ptr + TANH * TABLE, ROWS)
+    S = tl.maximum(product(M, tables_ptr + SECH2 * TABLE, ROWS), 0.0)
     F = positions(low, c) * on_lines(1 - 1 / s) + on_lines(pull) * H
     Y = smooth_part(M * F, M, S, pull, active, tables_ptr + SECH2 * TABLE, 1e-2)
     change = (F - on_lines(pull) * Y) * reciprocal(1 - on_lines(pull) * S)
-    change = to_rows(product(change, tables_ptr + INVERSE * TABLE, False))
+    change = to_rows(product(change, tables_ptr + INVERSE * TABLE, ROWS), ROWS)
     lows = tl.zeros((ROWS, V), tl.float32) + highest[:, None]
     highs = tl.zeros((ROWS, V), tl.float32) + lowest[:, None]
     start = 0
@@ -84,8 +86,8 @@ def _first_step(
 @triton.jit
 def _missed(a_ptr, z_ptr, work_ptr, at, rows, middle, slope, kappa, means, low, c, units, V: tl.constexpr):
     """What the units of some rows miss their equation by, left in ``work_ptr``: the largest, and the sum of squares."""
-    misses = tl.zeros((ROWS, V), tl.float32)
-    sizes = tl.zeros((ROWS, V), tl.float32)
+    misses = tl.zeros((at.shape[0], V), tl.float32)
+    sizes = tl.zeros((at.shape[0], V), tl.float32)
     start = 0
     while start < units:
         n = start + tl.arange(0, V)
@@ -104,6 +106,7 @@ def _missed(a_ptr, z_ptr, work_ptr, at, rows, middle, slope, kappa, means, low, 
 @triton.jit
 def _moved(z_ptr, work_ptr, at, rows, both, miss, low, c, lowest, highest, units, V: tl.constexpr):
     """A Newton step of some rows, given 1/D and kappa Y / D as pairs: extremes of where it leads, and the largest change."""
+    ROWS: tl.constexpr = at.shape[0]
     changes = tl.zeros((ROWS, V), tl.float32)
     lows = tl.zeros((ROWS, V), tl.float32) + highest[:, None]
     highs = tl.zeros((ROWS, V), tl.float32) + lowest[:, None]
@@ -131,6 +134,8 @@ def _solve(
     max_steps, spacing_ptr, tables_ptr, scratch_ptr, units, W: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
     """Newton's method for the active rows: residual and steps; z is left in the unit of length of the slope."""
+    ROWS: tl.constexpr = at.shape[0]
+    NODES: tl.constexpr = ALL // ROWS
     low, high = s * slope * (low - middle), s * slope * (high - middle)
     least, most = _first_step(
         a_ptr, z_ptr, at, active, middle, slope, kappa, s, low, high, lowest, highest, spacing_ptr, tables_ptr,
@@ -140,18 +145,18 @@ def _solve(
     residual = tl.full((ROWS,), float("inf"), tl.float32)
     before = tl.full((ROWS,), float("inf"), tl.float32)
     nothing, one = tl.zeros((ROWS,), tl.float32), tl.full((ROWS,), 1.0, tl.float32)
-    open_rows = active & ((most - least) / CELLS <= COARSEST)
+    open_rows = active & holds(most - least, NODES)
     while tl.max(open_rows.to(tl.int32), 0) > 0:
         index = _widest(most - least, open_rows)
         c = tl.load(spacing_ptr + index)
         table_ptr = tables_ptr + index * KINDS * TABLE
-        uncertain = tl.abs(kappa) * error(c)
+        uncertain = tl.abs(kappa) * error(c, NODES)
         # What is loaded lies where units do. What was computed would take the computation with it, to every line.
         tl.store(scratch_ptr, least, mask=active)
         tl.debug_barrier()
         lower = tl.load(scratch_ptr, mask=active, other=0.0)
         weights = weighed(z_ptr, at, active, nothing, one, lower, c, units, W)
-        means = to_rows(product_of_tanh(weights, table_ptr + TANH_SPLINE * TABLE, True)) * (1 / SIZE)
+        means = to_rows(product_of_tanh(weights, table_ptr + TANH_SPLINE * TABLE, ROWS, True), ROWS) * (1 / SIZE)
         miss, size = _missed(a_ptr, z_ptr, work_ptr, at, open_rows, middle, slope, kappa, means, least, c, units, V)
         residual = tl.where(open_rows, (miss + uncertain) / scale + rounding, residual)
         open_rows = open_rows & (residual > goal) & (steps < max_steps) & (steps < _TRIES) & (size < before)
@@ -159,22 +164,22 @@ def _solve(
             tl.debug_barrier()
             before = tl.where(open_rows, size, before)
             pull = tl.where(open_rows, kappa * (1 / SIZE), 0.0)
-            M = product(weights, table_ptr + INVERSE * TABLE, False)
-            S = tl.maximum(product(M, table_ptr + SECH2 * TABLE, False), 0.0)
+            M = product(weights, table_ptr + INVERSE * TABLE, ROWS)
+            S = tl.maximum(product(M, table_ptr + SECH2 * TABLE, ROWS), 0.0)
             factor = tl.where(open_rows, 1 / tl.maximum(miss, 1e-37), 0.0)
             B = shared(z_ptr, work_ptr, at, active, nothing, one, lower, c, factor, units, True, W)
             Y = smooth_part(B, M, S, pull, open_rows, table_ptr + SECH2 * TABLE, 5e-3)
             inverse = reciprocal(1 - on_lines(pull) * S)
-            both = to_rows(pair(inverse, on_lines(pull) * Y * inverse))
+            both = to_rows(pair(inverse, on_lines(pull) * Y * inverse), ROWS)
             moved = _moved(z_ptr, work_ptr, at, open_rows, both, miss, least, c, lowest, highest, units, V)
             least, most = tl.where(open_rows, moved[0], least), tl.where(open_rows, moved[1], most)
             steps += tl.where(open_rows, 1, 0)
             # After a small step there is nothing left to look at. Of the step itself it is known that second derivatives
             # of S and Y are at most 4 times as large as they are, so that lines between nodes miss 1/D and Y by
             # c^2 q (1 + q), q being the largest of kappa S / D.
-            q = row_max(tl.abs(on_lines(pull) * S) * inverse)
+            q = row_max(tl.abs(on_lines(pull) * S) * inverse, ROWS)
             promised = (5e-3 + c * c * q * (1 + q)) * miss
-            promised += remainder(kappa, (1.05 / SIZE) * row_max(S) + 1e-3, moved[2])
+            promised += remainder(kappa, (1.05 / SIZE) * row_max(S, ROWS) + 1e-3, moved[2])
             promised = (promised + uncertain * (1 + 4 * moved[2] / c)) / scale + rounding
             kept = open_rows & (promised <= goal)
             residual = tl.where(kept, promised, residual)
@@ -186,14 +191,23 @@ def _solve(
 @triton.jit(do_not_specialize=["rows", "num_couplings", "num_slopes", "max_steps"])
 def forward(
     a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, spacing_ptr, tables_ptr,
-    rows, num_couplings, num_slopes, tolerance, max_steps, units, W: tl.constexpr, V: tl.constexpr,
+    rows, num_couplings, num_slopes, tolerance, max_steps, units,
+    ROWS: tl.constexpr, AGAIN: tl.constexpr, W: tl.constexpr, V: tl.constexpr,
 ):  # fmt: skip
-    """Solves rows by Newton's method; the residual of one that is too wide for the nodes is infinite.
+    """Solves rows by Newton's method; the residual of one that the nodes are too few for is infinite.
 
-    Row r has coupling r % num_couplings and slope r % num_slopes. The solution is left in ``work_ptr`` too.
+    Row r has coupling r % num_couplings and slope r % num_slopes. The solution is left in ``work_ptr`` too. ``AGAIN`` is for
+    those rows alone that an earlier launch, with fewer nodes, did not solve.
     """
+    NODES: tl.constexpr = ALL // ROWS
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     there = row < rows
+    if AGAIN:
+        residual = tl.load(residual_ptr + row, mask=there, other=0.0)
+        steps = tl.load(steps_ptr + row, mask=there, other=0)
+        there = (residual > tolerance) & ((steps < max_steps) | (residual == float("inf")))
+        if tl.max(there.to(tl.int32), 0) == 0:
+            return
     at = row.to(tl.int64) * units
     coupling = tl.load(coupling_ptr + row % num_couplings, mask=there, other=0.0)
     slope = tl.load(slope_ptr + row % num_slopes, mask=there, other=1.0)
@@ -234,13 +248,16 @@ def forward(
     todo = there & finite & (trivial == 0)
     residual = tl.where(todo, float("inf"), 0.0)
     steps = tl.where(todo, 1, 0)
-    todo = todo & (width / CELLS <= COARSEST)
+    # Neither rows that the nodes do not hold, nor those that they would be too far apart for.
+    todo = todo & holds(width, NODES)
+    own = tl.load(spacing_ptr + spacing_index(needed(width, NODES)), mask=todo, other=0.0)
+    todo = todo & (tl.abs(kappa) * error(own, NODES) / scale + rounding <= goal)
     tried = todo[:, None]
     # Rows that a common grid would be too coarse for wait for their turn.
     while tl.max(todo.to(tl.int32), 0) > 0:
         c = tl.load(spacing_ptr + _widest(width, todo))
-        fine = tl.abs(kappa) * error(c) <= 0.5 * goal * scale
-        active = todo & (fine | (needed(width) >= c / 1.2))
+        fine = tl.abs(kappa) * error(c, NODES) <= 0.5 * goal * scale
+        active = todo & (fine | (needed(width, NODES) >= c / 1.2))
         found, taken = _solve(
             a_ptr, z_ptr, work_ptr, at, active, tl.where(active, middle, 0.0), slope, tl.where(active, kappa, 0.0),
             tl.where(active, s, 1.0), tl.where(active, low, 0.0), tl.where(active, high, 0.0),

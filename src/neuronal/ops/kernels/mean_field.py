@@ -21,7 +21,9 @@ _MANY = 528
 _WIDE_WARPS = 8
 # What was fastest on an H200. Units of a row that are taken at a time on their way to the nodes, and back.
 _GRID = {"W": 8, "V": 32, "num_warps": 4, "num_stages": 1}
-_GRADIENT = {"C": 32, "num_warps": 2, "num_stages": 1}
+_GRADIENT = {"NODES": 256, "AGAIN": False, "C": 32, "num_warps": 2, "num_stages": 1}
+# Not timed: what spilled least.
+_WIDER_GRADIENT = {"NODES": 1024, "AGAIN": True, "C": 32, "num_warps": 4, "num_stages": 1}
 
 
 @cache
@@ -51,7 +53,7 @@ def _packed(units: int) -> dict[str, int]:
 
 def _programs(rows: int) -> int:
     """Programs that look for wide rows: few, since there are few such rows; but each solves its own one by one."""
-    from neuronal.ops.kernels.wide import ROWS
+    from neuronal.ops.kernels.turns import ROWS
 
     return min(rows, max(_MANY, -(-rows // ROWS)))
 
@@ -71,11 +73,12 @@ class Found(NamedTuple):
 def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, units: int = 0) -> Found:
     """Solves all rows; nothing is waited for. Row r has coupling r % len(coupling), and slope likewise.
 
+    Of long rows, those that 256 nodes are not enough for have 1,024, and what is still open is summed pair by pair.
+
     Args:
         units: Length of a row, if ``a`` is not ``(rows, N)``.
     """
     from neuronal.ops.kernels import grid, pairs, wide
-    from neuronal.ops.kernels.nodes import ROWS
     from neuronal.ops.kernels.tables import tables
 
     a, coupling, slope = a.contiguous(), coupling.contiguous(), slope.contiguous()
@@ -92,7 +95,10 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
         pairs.forward[(-(-rows // options["R"]),)](*given, tolerance, max_steps, **options)
     else:
         given = (a, coupling, slope, z, kept, residual, steps, *tables(a.device), rows, couplings, slopes)
-        grid.forward[(-(-rows // ROWS.value),)](*given, tolerance, max_steps, units, **_GRID)
+        # Rows of a program, which share its nodes.
+        for together, again in ((16, False), (4, True)):
+            options = {"ROWS": together, "AGAIN": again, **_GRID}
+            grid.forward[(-(-rows // together),)](*given, tolerance, max_steps, units, **options)
         programs = _programs(rows)
         space = torch.empty(programs * wide.SPACES * units, dtype=a.dtype, device=a.device)
         given = (a, coupling, slope, z, kept, residual, steps, converged, space, rows, couplings, slopes)
@@ -120,9 +126,10 @@ def vjp(
     programs = _programs(rows)
     # What one kernel works in, the other can.
     space = torch.empty(max(programs * wide.SPACES, rows) * units, dtype=z.dtype, device=z.device)
-    given = (g, z, coupling, slope, v, space, of_rows, of_rows[1], couplings, slopes)
-    options = {"units": units, "WITH_COUPLING": with_coupling, "WITH_SLOPE": with_slope, **_GRADIENT}
-    gradient.backward[(rows,)](*given, **options)
+    given = (g, z, coupling, slope, v, space, of_rows, of_rows[1], rows, couplings, slopes)
+    options = {"units": units, "WITH_COUPLING": with_coupling, "WITH_SLOPE": with_slope}
+    gradient.backward[(rows,)](*given, **options, **_GRADIENT)
+    gradient.backward[(programs,)](*given, **options, **_WIDER_GRADIENT)
     given = (g, z, coupling, slope, v, of_rows, of_rows[1], space, rows, couplings, slopes, units)
     wide.backward[(programs,)](*given, WITH_SLOPE=with_slope, num_warps=_WIDE_WARPS)
     return v, of_rows

@@ -1,4 +1,4 @@
-r"""Sums over the 256 nodes of one row, which stay on chip, with tables that are made where they are needed."""
+r"""Sums over the nodes of one row, which stay on chip, with tables that are made where they are needed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import triton
 import triton.language as tl
 
 from neuronal.ops.kernels.interval import interval, steps_for
-from neuronal.ops.kernels.tables import NODES
 
 # Sums are taken for blocks of nodes; beyond half so many blocks to a side, tanh is 1.
 _BLOCK = tl.constexpr(16)
-_BLOCKS = tl.constexpr(16)
 _REACH = tl.constexpr(8)
+# Differences of nodes that kernels are given at: -128 to 127.
+_SEEN = tl.constexpr(256)
 # Half precision has its digits for numbers of about this size.
 _SIZE = tl.constexpr(64.0)
 # Those of :data:`neuronal.ops.kernels.tables.TAPS`.
@@ -25,29 +25,31 @@ _TAP4 = tl.constexpr(7.71604938e-4)
 @triton.jit
 def sums(nodes, table, rest):
     """Sums of a kernel over the nodes, with a table and what is left of it in half precision."""
+    NODES: tl.constexpr = nodes.shape[0]
+    BLOCKS: tl.constexpr = NODES // _BLOCK
     # Three products of blocks and tables before anything is moved.
     nodes = _SIZE * nodes
     rounded = nodes.to(tl.float16)
-    blocks = tl.reshape(rounded, (_BLOCKS, _BLOCK))
+    blocks = tl.reshape(rounded, (BLOCKS, _BLOCK))
     parts = tl.dot(blocks, rest, tl.dot(blocks, table))
     left = (nodes - rounded.to(tl.float32)).to(tl.float16)
-    parts = tl.dot(tl.reshape(left, (_BLOCKS, _BLOCK)), table, parts)
+    parts = tl.dot(tl.reshape(left, (BLOCKS, _BLOCK)), table, parts)
     flat = tl.arange(0, _REACH * NODES)
     which, node = flat // NODES, flat % NODES
     source = node // _BLOCK + which - _REACH // 2
-    inside = (source >= 0) & (source < _BLOCKS)
+    inside = (source >= 0) & (source < BLOCKS)
     index = tl.where(inside, source, 0) * (_REACH * _BLOCK) + which * _BLOCK + node % _BLOCK
-    values = tl.gather(tl.reshape(parts, (_BLOCKS * _REACH * _BLOCK,)), index, 0)
+    values = tl.gather(tl.reshape(parts, (BLOCKS * _REACH * _BLOCK,)), index, 0)
     return tl.sum(tl.reshape(tl.where(inside, values, 0.0), (_REACH, NODES)), 0) * (1 / _SIZE)
 
 
 @triton.jit
 def _table(kernel):
-    """A kernel, given at differences of -128 to 127 nodes, between the nodes of a block and those around it."""
+    """A kernel between the nodes of a block and those around it."""
     flat = tl.arange(0, _BLOCK * _REACH * _BLOCK)
     seen = flat % (_REACH * _BLOCK)
     difference = _BLOCK * (seen // _BLOCK - _REACH // 2) + flat // (_REACH * _BLOCK) - seen % _BLOCK
-    return tl.reshape(tl.gather(kernel, difference + NODES // 2, 0), (_BLOCK, _REACH * _BLOCK))
+    return tl.reshape(tl.gather(kernel, difference + _SEEN // 2, 0), (_BLOCK, _REACH * _BLOCK))
 
 
 @triton.jit
@@ -59,7 +61,7 @@ def halves(kernel):
 
 @triton.jit
 def distances(c):
-    return c * (tl.arange(0, NODES) - NODES // 2).to(tl.float32)
+    return c * (tl.arange(0, _SEEN) - _SEEN // 2).to(tl.float32)
 
 
 @triton.jit
@@ -76,6 +78,7 @@ def sech2(c):
 @triton.jit
 def mean_tanh(masses, c):
     """Mean tanh at the nodes: near by from the table, further off all or nothing."""
+    NODES: tl.constexpr = masses.shape[0]
     table, rest = halves(_tanh(c))
     near = sums(masses, table, rest)
     before = tl.cumsum(masses, 0)
@@ -89,6 +92,7 @@ def mean_tanh(masses, c):
 @triton.jit
 def spline(nodes):
     """Coefficients of the cubic spline through the nodes: the inverse of its values there, as a series in differences."""
+    NODES: tl.constexpr = nodes.shape[0]
     k = tl.arange(0, 8)[:, None]
     offset = tl.where(k < 4, k - 4, k - 3)
     node = tl.arange(0, NODES)[None, :] + offset

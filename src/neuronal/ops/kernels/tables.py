@@ -14,12 +14,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Nodes of a row; those at either end that units stay away from, since a spline's inverse reaches so far.
-NODES = tl.constexpr(256)
+from neuronal.ops.kernels.interval import UNIT
+
+# Nodes before the first unit of a row, as a spline's inverse reaches so far; and all that are more than the cells of units.
 MARGIN = tl.constexpr(8)
-CELLS = tl.constexpr(238.0)
+_SPARE = tl.constexpr(18.0)
 CHUNK = tl.constexpr(64)
-CHUNKS = tl.constexpr(4)
 # Spacings: the finest of wide rows, and of rows that a chunk holds; and beyond which one the error is too large.
 FINEST = tl.constexpr(0.14)
 LEAST = tl.constexpr(0.035)
@@ -46,16 +46,25 @@ TAPS = (1.646604938, -0.390432099, 0.0771604938, -0.0108024691, 7.71604938e-4)
 
 
 @triton.jit
-def error(c):
-    """Bound on the error of a mean tanh: that of splines of spacing c, of moments in half precision, of the tables' end."""
+def error(c, NODES: tl.constexpr):
+    """Bound on the error of a mean tanh.
+
+    That of splines of spacing c, of moments in half precision, of places among so many nodes, and of the tables' end.
+    """
     fourth = c * c * c * c
-    return 0.025 * fourth * (1 + 32 * fourth) + 1.3e-4 * c + 4e-6
+    return 0.025 * fourth * (1 + 32 * fourth) + (1e-4 + 2 * UNIT * NODES) * c + 4e-6
 
 
 @triton.jit
-def needed(width):
+def holds(width, NODES: tl.constexpr):
+    """Whether so many nodes are enough for a row of that width."""
+    return width / (NODES - _SPARE) <= COARSEST
+
+
+@triton.jit
+def needed(width, NODES: tl.constexpr):
     """The spacing that holds a row of that width; of a narrow row one chunk holds all units."""
-    return tl.maximum(width / CELLS, tl.minimum(FINEST, width / _FEW_CELLS))
+    return tl.maximum(width / (NODES - _SPARE), tl.minimum(FINEST, width / _FEW_CELLS))
 
 
 @triton.jit

@@ -1,8 +1,8 @@
 r"""Rows that are too wide for a grid of nodes, or too hard, on a GPU: all pairs of units, tile by tile.
 
-A launch goes over all rows and leaves those alone that are done; nobody has to ask on the host whether there are others.
-A row is put in order first, by counting for each unit those below it, and stays so, since solutions keep the order; its
-sums are those of :mod:`neuronal.ops.kernels.tiles`. All is O(N^2) per pass in time, and O(N) in memory.
+Which program takes which row, see :mod:`neuronal.ops.kernels.turns`. A row is put in order first, by counting for each unit
+those below it, and stays so, since solutions keep the order; its sums are those of :mod:`neuronal.ops.kernels.tiles`. All
+is O(N^2) per pass in time, and O(N) in memory.
 
 Values are kept as they are, not in the unit of length of the slope nor around their mean: the difference of two floats is
 exact where it matters, however far from zero they are.
@@ -15,15 +15,13 @@ import triton.language as tl
 
 from neuronal.ops.kernels.interval import UNIT, remainder
 from neuronal.ops.kernels.tiles import MOVED, equation, linear, rounding, sort, stretch
+from neuronal.ops.kernels.turns import TURNS, any_of, has_turn, looked_at, row_of
 
 # Of a step that is longer than this, in the unit of length of the slope, little is known.
 _LONG = tl.constexpr(0.5)
 # Rows of floats a program needs to work in.
 SPACES = 8
 _SPACES = tl.constexpr(SPACES)
-# Rows a program looks at.
-ROWS = 16
-_ROWS = tl.constexpr(ROWS)
 
 
 @triton.jit
@@ -179,19 +177,18 @@ def forward(
     rows, num_couplings, num_slopes, tolerance, max_steps, units,
 ):  # fmt: skip
     """Solves the rows that are not within the tolerance and have steps left, and says of all whether they are."""
-    programs = tl.num_programs(0)
-    r = tl.program_id(0) + programs * tl.arange(0, _ROWS)
+    r = looked_at()
     residual = tl.load(residual_ptr + r, mask=r < rows, other=0.0)
     is_done = residual <= tolerance
     tl.store(converged_ptr + r, is_done, mask=r < rows)
     taken = tl.load(steps_ptr + r, mask=r < rows, other=0)
     # A row whose sum overflows looks as if it had no numbers, and is looked at again.
     is_open = (is_done == 0) & ((taken < max_steps) | (residual == float("inf")))
-    if tl.max(is_open.to(tl.int32), 0) > 0:
+    if any_of(is_open):
         space_ptr += tl.program_id(0).to(tl.int64) * _SPACES * units
-        for turn in range(_ROWS):
-            row = (tl.program_id(0) + programs * turn).to(tl.int64)
-            if tl.max((is_open & (tl.arange(0, _ROWS) == turn)).to(tl.int32), 0) > 0:
+        for turn in range(TURNS):
+            row = row_of(turn)
+            if has_turn(is_open, turn):
                 first = row * units
                 coupling, slope = tl.load(coupling_ptr + row % num_couplings), tl.load(slope_ptr + row % num_slopes)
                 known, largest = _extent(a_ptr + first, units)
@@ -218,18 +215,17 @@ def backward(
     rows, num_couplings, num_slopes, units, WITH_SLOPE: tl.constexpr,
 ):  # fmt: skip
     """v with A v = g, and the gradients for coupling and slope, of the rows whose gradient for the coupling is NaN."""
-    programs = tl.num_programs(0)
-    r = tl.program_id(0) + programs * tl.arange(0, _ROWS)
+    r = looked_at()
     there = tl.load(d_coupling_ptr + r, mask=r < rows, other=0.0)
     is_open = there != there
-    if tl.max(is_open.to(tl.int32), 0) > 0:
+    if any_of(is_open):
         space_ptr += tl.program_id(0).to(tl.int64) * _SPACES * units
         x_ptr, H_ptr, b_ptr, S_ptr = space_ptr, space_ptr + units, space_ptr + 2 * units, space_ptr + 3 * units
         d_ptr, e_ptr, own_ptr = space_ptr + 4 * units, space_ptr + 5 * units, space_ptr + 6 * units
         rank_ptr = space_ptr + 7 * units
-        for turn in range(_ROWS):
-            row = (tl.program_id(0) + programs * turn).to(tl.int64)
-            if tl.max((is_open & (tl.arange(0, _ROWS) == turn)).to(tl.int32), 0) > 0:
+        for turn in range(TURNS):
+            row = row_of(turn)
+            if has_turn(is_open, turn):
                 first = row * units
                 coupling, slope = tl.load(coupling_ptr + row % num_couplings), tl.load(slope_ptr + row % num_slopes)
                 known, _ = _extent(z_ptr + first, units)

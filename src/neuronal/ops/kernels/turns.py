@@ -1,0 +1,34 @@
+r"""Rows that some program has to look at again: each looks at several at once, and takes those that are open one by one.
+
+A launch goes over all rows and leaves those alone that are done; nobody has to ask on the host whether there are others.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+# Rows a program looks at.
+ROWS = 16
+TURNS = tl.constexpr(ROWS)
+
+
+@triton.jit
+def looked_at():
+    """The rows of this program, so far apart that neighbours are worked on at the same time."""
+    return tl.program_id(0) + tl.num_programs(0) * tl.arange(0, TURNS)
+
+
+@triton.jit
+def any_of(is_open):
+    return tl.max(is_open.to(tl.int32), 0) > 0
+
+
+@triton.jit
+def row_of(turn):
+    return (tl.program_id(0) + tl.num_programs(0) * turn).to(tl.int64)
+
+
+@triton.jit
+def has_turn(is_open, turn):
+    return any_of(is_open & (tl.arange(0, TURNS) == turn))
