@@ -107,7 +107,7 @@ def test_the_cost_is_that_of_the_best_file_there_is(tmp_path):
     def cost():
         return first_lines(tmp_path, ())[3]
 
-    layers = [{"time": {"ratio": 50.0}, "case": {}}]
+    layers = [{"time": {"ratio": 50.0, "seconds": 1.0}, "case": {}}]
     write_times(tmp_path, "implicit_h200.json", table=layers)
     assert "50.00 (50.00 to 50.00) times a Conv2d layer on NVIDIA X (`results/bench/implicit_h200.json`)" in cost()
     rows = [{"name": name, "measured": ratio} for name, ratio in (("UCN a", 2.0), ("UCN b", None), ("ResNet", 9.0))]
@@ -122,17 +122,19 @@ def test_one_iteration_has_a_cost_of_its_own(tmp_path):
     def cost():
         return first_lines(tmp_path, ())[3]
 
-    layers = [{"time": {"ratio": 50.0}, "case": {}}, {"time": {"ratio": 7.0}, "case": {"iterations": 1}}]
+    shape = {"side": 8, "limit": 15.0, "iterations": 0}
+    layers = [{"time": {"ratio": 50.0, "seconds": 4.0}, "case": shape}]
+    layers += [{"time": {"ratio": 7.0, "seconds": 1.0}, "case": shape | {"limit": None, "iterations": 1}}]
     write_times(tmp_path, "implicit_cpu.json", table=layers)
     assert "50.00 (50.00 to 50.00) times a Conv2d layer on" in cost()
-    assert "7.00 (7.00 to 7.00) times a Conv2d layer for one iteration in the place of a solve" in cost()
+    assert "one iteration takes 0.25 (0.25 to 0.25) of the time of a solve on" in cost()
     rows = [{"name": "UCN a", "measured": 2.0}, {"name": "UCN a, wide", "measured": 8.0}]
     rows += [{"name": "UCN a, one iteration", "measured": 1.5}]
     write_times(tmp_path, "gpu_h200.json", sections=[{"name": "implicit", "rows": rows}])
     assert "2.00 (2.00 to 2.00) times the block" in cost()
-    assert "1.50 (1.50 to 1.50) times that block for one iteration" in cost()
+    assert "one iteration in the place of a solve takes 0.75 (0.75 to 0.75) of that on" in cost()
     assert "8.0" not in cost()
-    assert "7.0" not in cost()
+    assert "0.25" not in cost()
 
 
 def test_the_cost_of_whole_networks_is_from_those_timed_in_turn(tmp_path):

@@ -15,6 +15,7 @@ from neuronal.experiments.procedures.implicit_bias import accuracy_curve, robust
 Result = Mapping[str, Any]
 Ratios = Callable[[Result], list[float]]
 NOT_YET = "Not measured yet"
+ONCE = ", one iteration"
 
 
 def answers(measured: Mapping[str, Result | None], results: Path) -> list[str]:
@@ -90,7 +91,7 @@ def _timed(question: Sequence[tuple[str, Ratios, str]], results: Path) -> Iterat
             if times := ratios(known):
                 machine = known["environment"]["gpu"]
                 on = known["environment"]["processor"] if machine == "none" else machine
-                yield f"{_between(times)} times {what} on {on} (`results/bench/{file.name}`)"
+                yield f"{what.format(_between(times))} on {on} (`results/bench/{file.name}`)"
 
 
 def _between(times: Sequence[float]) -> str:
@@ -109,23 +110,31 @@ def _of_layers(known: Mapping[str, Any]) -> list[float]:
 
 
 def _of_iterations(known: Mapping[str, Any]) -> list[float]:
-    return [row["time"]["ratio"] for row in known["table"] if row["case"].get("iterations")]
+    """The time of an iteration against that of the solve of the same layer."""
+    kinds = {
+        json.dumps(row["case"] | {"limit": None}, sort_keys=True): row["time"]["seconds"] for row in known["table"]
+    }
+    once = [row for row in known["table"] if row["case"].get("iterations")]
+    solved = [json.dumps(row["case"] | {"limit": None, "iterations": 0}, sort_keys=True) for row in once]
+    return [row["time"]["seconds"] / kinds[key] for row, key in zip(once, solved, strict=True) if key in kinds]
 
 
 def _of_blocks_once(known: Mapping[str, Any]) -> list[float]:
+    """The same of a block."""
     sections = [section for section in known["sections"] if section["name"] == "implicit"]
-    rows = [row for section in sections for row in section["rows"] if row["name"].endswith(", one iteration")]
-    return [row["measured"] for row in rows if row["measured"] is not None]
+    times = {row["name"]: row["measured"] for section in sections for row in section["rows"]}
+    pairs = [(times.get(name.removesuffix(ONCE)), own) for name, own in times.items() if name.endswith(ONCE)]
+    return [own / solved for solved, own in pairs if own and solved]
 
 
 TIMED: tuple[tuple[tuple[str, Ratios, str], ...], ...] = (
     (
-        ("gpu*.json", _of_sections, "the block of the paper's network with Conv2d, replayed as a CUDA graph,"),
-        ("implicit_*.json", _of_layers, "a Conv2d layer"),
+        ("gpu*.json", _of_sections, "{} times the block of the paper's network with Conv2d, replayed as a CUDA graph,"),
+        ("implicit_*.json", _of_layers, "{} times a Conv2d layer"),
     ),
     (
-        ("gpu*.json", _of_blocks_once, "that block for one iteration in the place of a solve"),
-        ("implicit_*.json", _of_iterations, "a Conv2d layer for one iteration in the place of a solve"),
+        ("gpu*.json", _of_blocks_once, "one iteration in the place of a solve takes {} of that"),
+        ("implicit_*.json", _of_iterations, "one iteration takes {} of the time of a solve"),
     ),
 )
-"""What is asked, and the files that say it, the best first: the pattern of their names, their ratios, and to what."""
+"""What is asked, and the files that say it, the best first: the pattern of their names, their ratios, and what is said."""
