@@ -129,7 +129,11 @@ def _of_blocks_once(known: Mapping[str, Any]) -> list[float]:
 
 TIMED: tuple[tuple[tuple[str, Ratios, str], ...], ...] = (
     (
-        ("gpu*.json", _of_sections, "{} times the block of the paper's network with Conv2d, replayed as a CUDA graph,"),
+        (
+            "gpu*.json",
+            _of_sections,
+            "{} times the block of the paper's network with Conv2d (units of variance 1, replayed as a CUDA graph)",
+        ),
         ("implicit_*.json", _of_layers, "{} times a Conv2d layer"),
     ),
     (
