@@ -74,6 +74,7 @@ LEARNED = Reproduction(
 )
 TRANSFORMER = replace(
     CIFAR,
+    name="CIFAR-10 transformer",
     model="vit_tiny",
     model_options={"depth": 6},
     optim="adamw",
@@ -88,7 +89,7 @@ TRANSFORMER = replace(
 )
 SHORT_TRANSFORMER = replace(
     TRANSFORMER,
-    name="Fashion-MNIST",
+    name="Fashion-MNIST transformer",
     data="fashion_mnist",
     model_options={"depth": 3},
     fraction=0.25,
@@ -97,7 +98,7 @@ SHORT_TRANSFORMER = replace(
 )
 TINY_TRANSFORMER = replace(
     TRANSFORMER,
-    name="digits",
+    name="digits transformer",
     data="digits",
     model_options={"depth": 1, "width": 12, "num_heads": 2},
     epochs=2,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, ours
 from neuronal.experiments.reproduction import Setting
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 
@@ -145,11 +145,13 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
             f"descents from all places end in {_most(inside)} point at {len(inside)} pairs of coupling and slope, "
             f"down to coupling x slope = {min(row['product'] for row in inside):g}",
         ),
-        Finding(
-            "With equal weights the bound is twice as large, 1 / slope (ours, not the paper's)",
-            "reproduced" if _most(between) == 1 else "not reproduced",
-            f"{_most(between)} solution at {len(between)} pairs from 1 / (2 slope) to "
-            f"{max((row['product'] for row in between), default=0):g} / slope",
+        ours(
+            Finding(
+                "with equal weights the bound is twice as large, 1 / slope",
+                "reproduced" if _most(between) == 1 else "not reproduced",
+                f"{_most(between)} solution at {len(between)} pairs from 1 / (2 slope) to "
+                f"{max((row['product'] for row in between), default=0):g} / slope",
+            )
         ),
         Finding(
             "Above a threshold there can be several solutions",
