@@ -224,6 +224,20 @@ def test_epochs_until_a_target_are_those_of_every_seed():
     assert accuracy_curve.epochs_text(needed["standard"]) == "4 (4 to never)"
 
 
+def test_never_against_never_is_no_less_than_half():
+    rows = [
+        {"neuron": neuron, "data": "d", "seed": seed, "x": 3, "epochs": curve}
+        for neuron, curves in (
+            ("standard", ([0.5, 0.6, 0.7], [0.5, 0.6, 0.8])),
+            ("implicit_bias", ([0.1, 0.1, 0.1], [0.1, 0.1, 0.1])),
+        )
+        for seed, curve in enumerate(curves)
+    ]
+    (found,) = accuracy_curve.findings({"result": {"axis": "epoch", "rows": rows}})
+    assert found.verdict == "not reproduced"
+    assert "never against never" in found.numbers
+
+
 def test_an_attack_is_judged_while_some_accuracy_is_left():
     own = [[0.9, 0.5, 0.04, 0.2], [0.9, 0.6, 0.0, 0.0]]
     other = [[0.9, 0.4, 0.0, 0.1], [0.9, 0.4, 0.0, 0.1]]
@@ -263,7 +277,7 @@ def test_kinds_are_judged_against_the_standard_neuron_and_iterations_against_the
     assert by_claim["A, coupling -0.5: more accurate than the standard neuron"].verdict == "not shown"
     once = by_claim["A, coupling -0.5: one iteration is as robust as a solve, within a point"]
     assert once.verdict == "not shown"
-    assert "+25.0 points against the standard neuron at 0.02, a solve +40.0" in once.numbers
+    assert "+25.0 points against the standard neuron at 0.02, a solve +40.0 (medians over seeds)" in once.numbers
     assert "seed by seed -20.0 to -10.0" in once.numbers
     assert (
         "per step"

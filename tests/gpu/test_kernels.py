@@ -7,8 +7,19 @@ from tests.ops.kernels.test_angles import (  # noqa: F401
     test_small_angles_keep_all_their_digits,
     test_what_is_beyond_float32_stays_bounded,
 )
+from tests.ops.kernels.test_grid import (  # noqa: F401
+    no_pairs,
+    test_a_coupling_that_is_not_learnt_has_the_same_gradients,
+    test_gradients_against_a_dense_implicit_solve,
+    test_gradients_that_are_there_are_left_alone,
+    test_nodes_solve_them_and_the_residual_is_a_bound,
+    test_rows_of_all_widths_in_one_call,
+    test_rows_that_are_done_are_left_alone,
+    test_strong_couplings,
+)
 from tests.ops.kernels.test_means import (  # noqa: F401
     as_on_a_gpu,
+    test_a_middle_that_is_rounded_is_not_in_the_middle,
     test_means_and_gradients,
     test_rows_of_a_thousand,
     test_rows_of_different_widths,

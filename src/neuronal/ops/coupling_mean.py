@@ -24,7 +24,7 @@ def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
         slope: :math:`p`, one per row.
 
     Returns:
-        ``(rows, N)``, to 1e-6 in float32 (2e-6 in rows of thousands on a GPU) and 1e-12 in float64.
+        ``(rows, N)``, to 1e-6 in float32 (4e-6 in rows of thousands on a GPU) and 1e-12 in float64.
     """
     mean: Tensor = _Mean.apply(z, slope)
     return mean

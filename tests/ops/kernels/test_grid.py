@@ -177,3 +177,19 @@ def test_gradients_that_are_there_are_left_alone():
     gradient.backward[(2,)](*given, **options, num_warps=4, num_stages=1)
     assert (v == 7).all(1).tolist() == (of_rows == 7).all(0).tolist() == [True, False, True, True, False]
     assert of_rows.isfinite().all()
+
+
+@pytest.mark.usefixtures("no_pairs")
+@pytest.mark.parametrize("kind", ["close", "half equal", "equal", "far from 0"])
+@pytest.mark.parametrize("coupling", [-0.5, 0.051, 0.06, 0.09])
+def test_a_coupling_that_is_not_learnt_has_the_same_gradients(coupling, kind):
+    """Where units push each other apart the nodes have several rounds, of which the first can leave next to nothing."""
+    z = torch.randn(1, 65, device=DEVICE) * {"close": 0.01, "far from 0": 0.001}.get(kind, 0.1)
+    z[:, : {"half equal": 33, "equal": 65}.get(kind, 0)] = 0.05
+    z += 100 * (kind == "far from 0")
+    g, lam, p = torch.randn_like(z), torch.tensor([coupling], device=DEVICE), torch.tensor([10.0], device=DEVICE)
+    true, *_ = dense_gradients(z.cpu(), g.cpu(), coupling, 10.0)
+    for learnt in (False, True):
+        v, of_rows = kernels.vjp(g, z, lam, p, learnt, False)
+        assert (v.cpu().double() - true).norm() <= 1e-4 * true.norm()
+        assert of_rows[0].isfinite().all()

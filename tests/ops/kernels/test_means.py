@@ -73,7 +73,7 @@ def test_slopes_out_of_proportion(slope):
 def test_rows_of_a_thousand():
     z, slope = torch.randn(1, 1025, device=DEVICE), torch.full((1,), 10.0, device=DEVICE)
     expected = dense(z.double(), slope.double())
-    torch.testing.assert_close(coupling_mean(z, slope).double(), expected, rtol=0, atol=2e-6)
+    torch.testing.assert_close(coupling_mean(z, slope).double(), expected, rtol=0, atol=4e-6)
 
 
 def test_equal_units_do_not_feel_each_other():
@@ -127,3 +127,25 @@ def test_rows_with_something_else_have_no_means_and_others_theirs(wrong):
     assert of_slope[1].isnan()
     assert of_z[[0, 2]].isfinite().all()
     assert of_slope[[0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("row", "slope"), [((2e8, 2e8 + 16), 10.0), ((1e8, 1e8 + 8, 1e8), 19.0), ((1e4, 1e4 + 2**-10, 1e4), 153600.0)]
+)
+def test_a_middle_that_is_rounded_is_not_in_the_middle(row, slope):
+    z, p = torch.tensor([row], device=DEVICE, requires_grad=True), torch.tensor([slope], device=DEVICE)
+    found, expected = coupling_mean(z, p), dense(z.detach().double(), p.double())
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
+    (gradient,) = torch.autograd.grad(found, z, torch.ones_like(z))
+    assert gradient.isfinite().all()
+
+
+def test_rows_of_thousands_with_one_unit_apart():
+    """All terms of a sum are rounded the same way."""
+    z = torch.zeros(1, 4096, device=DEVICE)
+    z[0, 1:] = torch.tensor(0.98824).logit() / 2
+    slope = torch.ones(1, device=DEVICE)
+    expected = dense(z[:, :2].double(), slope.double())[0]
+    share = torch.tensor([4095 / 4096, 1 / 4096], device=DEVICE, dtype=torch.float64)
+    ends = coupling_mean(z, slope)[0, :2].double()
+    torch.testing.assert_close(ends, 2 * expected * share, rtol=0, atol=4e-6)

@@ -202,7 +202,8 @@ def _replayed_seconds(action: Callable[[], None], device: torch.device) -> float
 def special_functions(units: int, steps: float, iterations: int = 0) -> int:
     """Of a row, forward and backward: one per pair and step; or two tables for the gradient, and divisions per unit."""
     if iterations:
-        return 2 * iterations * units**2
+        # Half a reciprocal for a pair forward, and one backward.
+        return iterations * 3 * units**2 // 2
     if units <= kernels.FEW:
         return int((steps + 1) * units * (units + 1))
     return 4 * 256 + 2 * units

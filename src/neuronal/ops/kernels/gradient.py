@@ -22,7 +22,9 @@ _LOW = tl.constexpr(8)
 @triton.jit
 def _cells(x_ptr, n, shift, slope, low, c, units: tl.constexpr):
     """First and second digit of the cells of units, none where there is no unit, and the offset from their middle."""
-    position = (slope * (tl.load(x_ptr + n, mask=n < units, other=0.0) - shift) - low) * (1 / c) + MARGIN
+    x = slope * (tl.load(x_ptr + n, mask=n < units, other=0.0) - shift)
+    # Where there is no unit, a number that half precision has: times 0 it is to be 0.
+    position = tl.where(n < units, (x - low) * (1 / c) + MARGIN, 0.0)
     cell = position.to(tl.int32)
     return tl.where(n < units, cell // _LOW, -1), cell % _LOW, position - cell.to(tl.float32) - 0.5
 
@@ -213,6 +215,7 @@ def _row(
     if finite & covered:
         c = tl.maximum(needed(high - low, NODES), 1e-30)
         largest = tl.maximum(largest, 1e-37)
+        given_size = largest
         M, B = _spread(z_ptr, g_ptr, middle, slope, low, c, 1 / largest, units, NODES, True, C)
         slope_table, rest = halves(sech2(c))
         S = tl.maximum(sums(M, slope_table, rest), 0.0)
@@ -239,7 +242,8 @@ def _row(
             turn += 1
             if turn < rounds:
                 tl.debug_barrier()
-                size = largest * rounds
+                # v is of the size of what was given, however little of that is left: in half precision it has to be about 1.
+                size = given_size * rounds
                 _, own = _spread(z_ptr, v_ptr, middle, slope, low, c, 1 / size, units, NODES, False, C)
                 pulls = spline(sums(own, slope_table, rest))
                 sizes = tl.zeros((W,), tl.float32)
@@ -256,8 +260,10 @@ def _row(
                 b_ptr = work_ptr
                 largest = tl.maximum(tl.max(sizes, 0), 1e-37)
                 _, B = _spread(z_ptr, b_ptr, middle, slope, low, c, 1 / largest, units, NODES, False, C)
+        # What overflowed on the way is seen here, and done again, also where nobody asks for this gradient.
+        d_coupling = tl.sum(0 * V, 0)
         if WITH_COUPLING:
-            d_coupling = -units * tl.sum(V * mean_tanh(M, c), 0)
+            d_coupling -= units * tl.sum(V * mean_tanh(M, c), 0)
         if WITH_SLOPE:
             table, left_over = halves(distances(c) * sech2(c))
             stretch = sums(M, table, left_over)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from neuronal.ops.kernels.halves import reciprocal
 
-# Slope times width up to which e^(p (z - middle)) and its inverse, e^80 at most, are numbers with all their digits.
-_NARROW = tl.constexpr(160.0)
+# Slope times distance from the middle up to which e^(p (z - middle)) and its inverse are numbers with all their digits.
+_NARROW = tl.constexpr(80.0)
 # Beyond it q is as good as 0, and up to it the product of two 1 / q is a number.
 _MOST = tl.constexpr(1e9)
 # A derivative below it is none.
@@ -33,7 +33,9 @@ def _shape(z_ptr, slope, units, W: tl.constexpr):
         z = tl.load(z_ptr + tl.minimum(start + tl.arange(0, W), units - 1))
         low, high, nothing = tl.minimum(low, z), tl.maximum(high, z), nothing + 0 * z
     least, most, none = tl.min(low, 0), tl.max(high, 0), tl.sum(nothing, 0) + 0 * slope
-    return tl.abs(slope) * (most - least) + none <= _NARROW, least / 2 + most / 2, none
+    # Of huge numbers the middle is rounded, and not in the middle.
+    middle = least / 2 + most / 2
+    return tl.abs(slope) * tl.maximum(most - middle, middle - least) + none <= _NARROW, middle, none
 
 
 @triton.jit

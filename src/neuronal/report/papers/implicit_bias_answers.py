@@ -60,7 +60,7 @@ def _less_data(result: Result) -> str:
 
 def _fewer_epochs(result: Result) -> str:
     found = accuracy_curve.findings(result)
-    return f"{_word(found, yes='Half or fewer', part='Fewer in the median', no='None fewer')}: {_numbers(found)}"
+    return f"{_word(found, yes='Less than half', part='Fewer in the median', no='None fewer')}: {_numbers(found)}"
 
 
 def _word(found: Sequence[Finding], *, yes: str, part: str, no: str) -> str:
@@ -110,13 +110,11 @@ def _of_layers(known: Mapping[str, Any]) -> list[float]:
 
 
 def _of_iterations(known: Mapping[str, Any]) -> list[float]:
-    """The time of an iteration against that of the solve of the same layer."""
-    kinds = {
-        json.dumps(row["case"] | {"limit": None}, sort_keys=True): row["time"]["seconds"] for row in known["table"]
-    }
+    """What an iteration takes against the solve of the same layer, both beside a Conv2d: they were timed at other times."""
+    kinds = {json.dumps(row["case"] | {"limit": None}, sort_keys=True): row["time"]["ratio"] for row in known["table"]}
     once = [row for row in known["table"] if row["case"].get("iterations")]
     solved = [json.dumps(row["case"] | {"limit": None, "iterations": 0}, sort_keys=True) for row in once]
-    return [row["time"]["seconds"] / kinds[key] for row, key in zip(once, solved, strict=True) if key in kinds]
+    return [row["time"]["ratio"] / kinds[key] for row, key in zip(once, solved, strict=True) if key in kinds]
 
 
 def _of_blocks_once(known: Mapping[str, Any]) -> list[float]:

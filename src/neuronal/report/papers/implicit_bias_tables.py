@@ -137,7 +137,9 @@ def _variants(answer: Mapping[str, Any]) -> list[Table]:
     groups = networks(answer["result"]["rows"])
     costs = [cost_of(answer, group) for group in groups]
     numbers = ["accuracy (%)", f"at epsilon {answer['result']['epsilon']:g} (%)", "couplings and slopes"]
-    drawn = columns(title_of(answer), ["network", "neuron"], numbers + ["time of a step"] * any(costs), OVER_SEEDS)
+    how = f"{OVER_SEEDS}; time of a step: of the first seed's network, in turn with a standard one's" * any(costs)
+    numbers += ["time of a step"] * any(costs)
+    drawn = columns(title_of(answer), ["network", "neuron"], numbers, how or OVER_SEEDS)
     for group, cost in zip(groups, costs, strict=True):
         cells = [_percents([row[key] for row in group]) for key in ("accuracy", "robust")]
         cells += [learnt(group), *([cost or "1"] if any(costs) else [])]

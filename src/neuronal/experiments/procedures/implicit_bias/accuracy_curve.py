@@ -37,7 +37,7 @@ Curve = dict[float, list[float]]
 JUDGED = (
     "Medians over seeds are compared. Less data: some share below all of it reaches the standard network's "
     "accuracy with all of it. Same size: every size has to be ahead, some are a part. Epochs (running means): "
-    "half as many or fewer, fewer are a part. Wrong labels: the lead has to be larger at every share of them than "
+    "less than half as many, fewer are a part. Wrong labels: the lead has to be larger at every share of them than "
     "with none, in every seed, paired by number; in the median at some is a part; and the loss around training images "
     "with wrong labels has to be less curved at every share, at some is a part."
 )
@@ -159,7 +159,11 @@ def _fewer_epochs(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
     own, other = median(needed["implicit_bias"]), median(needed["standard"])
     return Finding(
         f"{data}: implicit bias reaches the standard network's best accuracy in less than half the epochs",
-        "reproduced" if own <= other / 2 else "reproduced in part" if own < other else "not reproduced",
+        "reproduced"
+        if isfinite(own) and own < other / 2
+        else "reproduced in part"
+        if own < other
+        else "not reproduced",
         f"epochs until {100 * target:.1f}%: {epochs_text(needed['implicit_bias'])} against "
         f"{epochs_text(needed['standard'])} (median and range over seeds)",
     )
