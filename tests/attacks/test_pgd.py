@@ -222,3 +222,27 @@ def test_starts_fill_the_ball(norm):
 def test_what_cannot_be_asked_for(wrong, words):
     with pytest.raises(ValueError, match=words):
         wrong(*linear())
+
+
+class WithoutGradient(nn.Module):
+    """Right about inputs below a half; its gradient is not a number where the first entry is below 0.2."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(1, 1)
+
+    def forward(self, x):
+        first, low = x[:, 0], x[:, 0] < 0.2
+        nothing = torch.zeros_like(first).masked_scatter(low, (first[low] - first[low]).sqrt())
+        return torch.stack([0.5 - first + nothing, first - 0.5], 1)
+
+
+@pytest.mark.parametrize("attack", TWO_CLASSES)
+@pytest.mark.parametrize("norm", [2, "inf"])
+def test_what_has_no_gradient_is_not_fooled_by_what_is_no_number(attack, norm):
+    """The other input, which has one, falls all the same."""
+    x, y = torch.tensor([[0.1, 0.5], [0.45, 0.5]]), torch.tensor([0, 0])
+    with pytest.warns(RuntimeWarning, match="not finite at 1 of 2 inputs"):
+        found = ATTACKS[attack](WithoutGradient(), x, y, Ball(norm, 0.09))
+    assert found.success.tolist() == [False, True]
+    assert found.adversarial.isfinite().all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -39,7 +40,21 @@ class Landscape:
             logits = self.model(points)
             loss = self.loss(logits, self.y)
             (gradient,) = torch.autograd.grad(loss.sum(), points)
-        return View(points.detach(), loss.detach(), gradient, logits.detach().argmax(1) != self.y)
+        return View(points.detach(), loss.detach(), _numbers(gradient), logits.detach().argmax(1) != self.y)
+
+
+def _numbers(gradient: Tensor) -> Tensor:
+    """The gradient, 0 for inputs that have none: a point that is no number is in no ball, and fools nobody."""
+    known = gradient.flatten(1).isfinite().all(1)
+    if bool(known.all()):
+        return gradient
+    warnings.warn(
+        f"the gradient of the loss is not finite at {int((~known).sum())} of {len(known)} inputs: the attack does not move "
+        "these, and says little about them.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return torch.where(known.view(-1, *[1] * (gradient.dim() - 1)), gradient, 0.0)
 
 
 Climb = Callable[[Landscape, Tensor, Tensor], Iterator[View]]
