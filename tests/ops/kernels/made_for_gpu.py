@@ -40,8 +40,8 @@ GRADIENT = {"units": 1024, "WITH_COUPLING": True, "WITH_SLOPE": True}
 CASES = {
     "sphere._forward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
     "sphere._backward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
-    "sphere_layers._forward": {**SEVERAL, "LAST": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
-    "sphere_layers._backward": {**SEVERAL, "LAST": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
+    "sphere_layers._forward": {**SEVERAL, "LAST": True, "BLOCK": 256, "SHORT": True, "num_warps": 2},
+    "sphere_layers._backward": {**SEVERAL, "LAST": True, "BLOCK": 256, "SHORT": True, "num_warps": 2},
     "farkas._forward": {"m": 511, "BIAS": True, "R": 256, "C": 16},
     "farkas._backward": {"BIAS": True, "R": 256, "C": 16},
     "farkas_layers._forward": {**SEVERAL, "FACTORS": ((1.0, 0.0, 0.0),) * LAYERS, "R": 256, "C": 16},

@@ -18,7 +18,7 @@ from torch import Tensor
 from neuronal.ops.kernels.angles import place, sine_and_cosine
 
 LONGEST = 1024
-"""Entries of a row that a block of threads holds at once; longer rows are taken piece by piece."""
+"""Entries of a row that a block of threads holds at once, the fastest on an H200; longer rows are taken piece by piece."""
 _SHORT = 2**20
 """Below so many entries, where they lie is found with floats; see :func:`neuronal.ops.kernels.angles.place`."""
 
@@ -252,9 +252,9 @@ def _order(weight: Tensor) -> tuple[int, int, int]:
     return places, places, 1
 
 
-def block(n: int) -> dict[str, Any]:
-    """Entries of a row of up to ``n`` that are worked on at once, four to a thread: the fastest on an H200 for ResNet-18."""
+def block(n: int, longest: int = LONGEST) -> dict[str, Any]:
+    """Entries of a row of up to ``n`` that are worked on at once, four to a thread."""
     size = 8
-    while size < min(n, LONGEST):
+    while size < min(n, longest):
         size *= 2
     return {"BLOCK": size, "SHORT": n < _SHORT, "num_warps": max(1, size // 128)}

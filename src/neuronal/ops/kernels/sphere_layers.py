@@ -18,6 +18,9 @@ from torch import Tensor
 from neuronal.ops.kernels.launch import groups, pointers, starts
 from neuronal.ops.kernels.sphere import backward_row, block, forward_row
 
+_LONGEST = 256
+"""Entries of a row held at once: fewer than for one layer, as there are enough rows for all threads."""
+
 
 @triton.jit
 def _order(length, inner, LAST: tl.constexpr):
@@ -144,4 +147,4 @@ def _known(
     """What the kernels are compiled for."""
     sizes = tuple((deltas[i].shape[1] + 1, places[i], int(offsets[i] is not None)) for i in some)
     first = starts([len(deltas[i]) for i in some])
-    return {"STARTS": first, "SIZES": sizes, "COUNT": len(some), **block(sizes[0][0])}
+    return {"STARTS": first, "SIZES": sizes, "COUNT": len(some), **block(sizes[0][0], _LONGEST)}
