@@ -14,11 +14,19 @@ _PAIRS = (
     "all 4,096 pairs of a row are in the registers of one warp, 254 a thread: only eight rows are under way at a time. "
     "Tried: two and four warps a program, and more rows in one (slower)"
 )
+_ONE_BY_ONE = (
+    "twenty small kernels, one behind the other: the next layer's weights cannot be made while the last ones are used. "
+    "Tried: larger and smaller blocks (slower), a third of the instructions (no faster). `at once` makes one kernel of them"
+)
 NOTES: Mapping[str, Mapping[str, str]] = {
     "implicit": {
         **{f"UCN {channels} channels {side}x{side}": _NODES for side in (28, 32) for channels in (16, 32, 64)},
         **{f"ResNet-18 stage {stage}": _NODES for stage in (1, 2)},
         "ResNet-18 stage 3": _PAIRS,
+    },
+    "networks": {
+        "resnet18 32x32, batch 512, norm batch: geometric": _ONE_BY_ONE,
+        "resnet18 32x32, batch 512, norm none: farkas": _ONE_BY_ONE,
     },
 }
 """``{"implicit": {"ResNet-18 stage 4": "why, and what was tried"}}``; a row is named as in the table."""
