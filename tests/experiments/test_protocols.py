@@ -241,3 +241,24 @@ def test_ahead_of_all_but_within_chance_is_not_reproduced():
     assert verdict(()) == "reproduced"
     assert verdict(("SP",)) == "reproduced in part"
     assert verdict(("SP", "BN")) == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("best", "written"), [(0.001, "0.001 ↓"), (0.01, "0.01"), (0.1, "0.1 ↑")], ids=["smallest", "middle", "largest"]
+)
+def test_a_rate_at_the_end_of_the_list_is_marked(best, written):
+    work = Made(lambda recipe, seed: (0.5, abs(recipe.lr - best)))
+    rows = both(by(BASE, "SP"), OPTIONS | {"rates": (0.001, 0.01, 0.1)}, work)
+    answer = {
+        "result": {"rows": rows},
+        "reported": {},
+        "title": "t",
+        "where": "w",
+        "scale": "small",
+        "reproduction": "r",
+    }
+    (table,) = tables(answer | {"procedure": "protocol_table"})
+    published, clean = (list(table.columns[place].cells) for place in (4, 6))
+    # The paper's rate was not chosen from a list.
+    assert (published, clean) == (["0.01"], [written])
+    assert ("↑ ↓" in table.caption) == (best != 0.01)

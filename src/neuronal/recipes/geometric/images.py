@@ -136,8 +136,8 @@ TABLE2 = Reproduction(
         "autocast to bfloat16. Small: CIFAR-10, half the channels (64, 128, 256), 6 epochs; the rate falls along "
         "a cosine in place of being cut when the accuracy gets no better, as so short a training has no plateaus but that "
         "at its start, and the weights of the best epoch are taken. Clean tries 0.01, 0.03, 0.1 and "
-        "0.3 with one seed and batches of 512, for all batch sizes; at the paper's scale all six rates, each batch size for "
-        "itself, three seeds."
+        "0.3 with one seed and batches of 512, for all batch sizes; at the paper's scale all seven rates, each batch size "
+        "for itself, three seeds."
     ),
 )
 
@@ -205,6 +205,6 @@ TABLE1 = Reproduction(
         "The scale of a geometric unit is inside the ReLU. Small: ResNet-18 on CIFAR-10, crops "
         "of images padded by 4, 5 epochs; the rate falls along a cosine in place of being cut when the accuracy gets no "
         "better, and the weights of the best epoch are taken. Clean tries 0.03, 0.1 and 0.3 with "
-        "one seed; at the paper's scale all six rates."
+        "one seed; at the paper's scale all seven rates."
     ),
 )

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from neuronal.experiments.recipe import Recipe
 
-RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-"""The paper's list (Appendix C), for every method."""
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""For every method: the paper's list (Appendix C), and 1, as several do best at its end."""
 TEN = tuple(range(10))
 PARTS = {
     "SP": ("standard", "none"),

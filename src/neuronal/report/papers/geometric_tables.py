@@ -33,7 +33,7 @@ def _protocols(title: str, rows: Sequence[Mapping[str, Any]], reported: Mapping[
         for protocol in ("published", "clean"):
             row = own.get(protocol, {})
             estimate = row.get("estimate", {"mean": None, "standard_error": None})
-            rate = f"{row['rate']:g}" if row else "–"
+            rate = f"{row['rate']:g}{_end_of_list(row)}" if row else "–"
             cells += [written(estimate["mean"], estimate["standard_error"], measure), rate]
         failed = sum(len(row["failed"]) for row in own.values())
         drawn.add_row(f"{data}, {batch}" if images else data, method, *cells, str(failed))
@@ -44,7 +44,17 @@ def _protocols(title: str, rows: Sequence[Mapping[str, Any]], reported: Mapping[
         "what its code goes by; clean: the rate is tuned, and all is chosen, on held-out data; "
         f"{legend(dict.fromkeys(row['method'] for row in rows))}"
     )
+    if any(_end_of_list(row) for row in rows):
+        drawn.caption += "; ↑ ↓ the largest, or smallest, of the rates tried: beyond it there may be a better one"
     return drawn
+
+
+def _end_of_list(row: Mapping[str, Any]) -> str:
+    """A mark for a tuned rate that had others on one side only."""
+    tried = [point["value"] for point in row.get("tuning", ())]
+    if len(tried) < 2 or min(tried) < row["rate"] < max(tried):
+        return ""
+    return " ↑" if row["rate"] == max(tried) else " ↓"
 
 
 METHODS = {
