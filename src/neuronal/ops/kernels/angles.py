@@ -8,6 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from neuronal.ops.kernels.settled import settle
+
 # Note [Quarter turns]: x = q pi/2 + r with |r| <= pi/4. pi/2 is in three parts, of which the first two have so few digits
 # that their products with q are exact. Polynomials have the smallest largest error on that interval (Remez exchange).
 
@@ -43,3 +45,6 @@ def place(k, inner, outer_stride, inner_stride, SHORT: tl.constexpr):
     else:
         outer = k // inner
     return outer * outer_stride + (k - outer * inner) * inner_stride
+
+
+settle(globals())

@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.settled import settle
+
 ROWS, COLUMNS = 256, 16
 """Of the tile a program works on: narrow, so that a layer of few inputs still keeps many programs busy."""
 
@@ -170,3 +172,6 @@ def order_of(rows: Tensor) -> Any:
 
 def dense(rows: Tensor) -> Tensor:
     return rows if order_of(rows) == torch.channels_last else rows.contiguous()
+
+
+settle(globals())

@@ -23,6 +23,7 @@ from neuronal.ops.kernels.farkas import (
     order_of,
 )
 from neuronal.ops.kernels.launch import groups, pointers, starts
+from neuronal.ops.kernels.settled import settle
 
 # SIZES are free rows, columns and whether there is a bias, layer by layer; FACTORS bases, and margins and cut-offs.
 
@@ -142,3 +143,6 @@ def _sizes(
     rows: Sequence[Tensor], biased: Sequence[Tensor | None], some: Sequence[int]
 ) -> tuple[tuple[int, int, int], ...]:
     return tuple((len(rows[i]), rows[i][0].numel(), int(biased[i] is not None)) for i in some)
+
+
+settle(globals())

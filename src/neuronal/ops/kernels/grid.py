@@ -25,6 +25,7 @@ from neuronal.ops.kernels.nodes import (
     smooth_part,
     to_rows,
 )
+from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.spread import between, cell_of, read, shared, units_of, weighed
 from neuronal.ops.kernels.tables import (
     INVERSE,
@@ -285,3 +286,6 @@ def forward(
     residual = tl.where(residual < 1e30, residual * (1 + 4 * UNIT), float("inf"))
     tl.store(residual_ptr + row, tl.where(finite, residual, float("nan")), mask=there)
     tl.store(steps_ptr + row, steps, mask=there)
+
+
+settle(globals())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from neuronal.ops.kernels.settled import settle
+
 # float32 rounds by at most so much, relatively.
 UNIT = tl.constexpr(5.9604645e-08)
 
@@ -44,3 +46,6 @@ def shrinkage(kappa, variance):
     for _ in tl.static_range(6):
         s = 0.5 * (s + 1 / (1 - kappa * tl.rsqrt(1 + 3.1415927 * variance * s * s)))
     return s
+
+
+settle(globals())

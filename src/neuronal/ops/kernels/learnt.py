@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.settled import settle
+
 # Numbers of rows that are summed at a time.
 _BLOCK = 4096
 
@@ -116,3 +118,6 @@ def gradients(
         num_warps=8,
     )
     return d_raw, d_log_slope
+
+
+settle(globals())

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from neuronal.ops.kernels.halves import reciprocal
+from neuronal.ops.kernels.settled import settle
 
 # Slope times distance from the middle up to which e^(p (z - middle)) and its inverse are numbers with all their digits.
 _NARROW = tl.constexpr(80.0)
@@ -171,3 +172,6 @@ def _programs(units: int) -> tuple[int, dict[str, int]]:
     least: int = max(triton.next_power_of_2(units), 32)
     own = min(least, 256)
     return -(-units // own), {"B": own, "W": min(least, 1024), "num_warps": max(own // 64, 1)}
+
+
+settle(globals())

@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from neuronal.ops.kernels.interval import interval, steps_for
+from neuronal.ops.kernels.settled import settle
 
 # Sums are taken for blocks of nodes; beyond half so many blocks to a side, tanh is 1.
 _BLOCK = tl.constexpr(16)
@@ -128,3 +129,6 @@ def smooth_part(B, M, S, kappa, table, rest, relative):
         Y += d
         count -= 1
     return Y
+
+
+settle(globals())

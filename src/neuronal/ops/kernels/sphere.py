@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from neuronal.ops.kernels.angles import place, sine_and_cosine
+from neuronal.ops.kernels.settled import settle
 
 LONGEST = 1024
 """Entries of a row that a block of threads holds at once, the fastest on an H200; longer rows are taken piece by piece."""
@@ -258,3 +259,6 @@ def block(n: int, longest: int = LONGEST) -> dict[str, Any]:
     while size < min(n, longest):
         size *= 2
     return {"BLOCK": size, "SHORT": n < _SHORT, "num_warps": max(1, size // 128)}
+
+
+settle(globals())

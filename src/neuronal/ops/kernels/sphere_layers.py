@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from neuronal.ops.kernels.launch import groups, pointers, starts
+from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.sphere import backward_row, block, forward_row
 
 _LONGEST = 256
@@ -148,3 +149,6 @@ def _known(
     sizes = tuple((deltas[i].shape[1] + 1, places[i], int(offsets[i] is not None)) for i in some)
     first = starts([len(deltas[i]) for i in some])
     return {"STARTS": first, "SIZES": sizes, "COUNT": len(some), **block(sizes[0][0], _LONGEST)}
+
+
+settle(globals())

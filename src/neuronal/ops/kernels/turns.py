@@ -8,6 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from neuronal.ops.kernels.settled import settle
+
 # Rows a program looks at.
 ROWS = 16
 TURNS = tl.constexpr(ROWS)
@@ -32,3 +34,6 @@ def row_of(turn):
 @triton.jit
 def has_turn(is_open, turn):
     return any_of(is_open & (tl.arange(0, TURNS) == turn))
+
+
+settle(globals())

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from neuronal.ops.kernels.interval import UNIT, remainder
+from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.tiles import MOVED, equation, linear, rounding, sort, stretch
 from neuronal.ops.kernels.turns import TURNS, any_of, has_turn, looked_at, row_of
 
@@ -258,3 +259,6 @@ def backward(
                     tl.debug_barrier()
                 else:
                     _fill(v_ptr + first, H_ptr, float("nan"), units)
+
+
+settle(globals())
