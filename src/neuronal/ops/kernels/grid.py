@@ -39,6 +39,7 @@ from neuronal.ops.kernels.tables import (
     needed,
     spacing_index,
 )
+from neuronal.ops.kernels.turns import TURNS, any_of, has_turn, looked_at, row_of
 
 _TRIES = tl.constexpr(8)
 
@@ -189,26 +190,22 @@ def _solve(
     return residual, steps
 
 
-@triton.jit(do_not_specialize=["rows", "num_couplings", "num_slopes", "max_steps"])
-def forward(
-    a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, spacing_ptr, tables_ptr,
-    rows, num_couplings, num_slopes, tolerance, max_steps, units,
-    ROWS: tl.constexpr, AGAIN: tl.constexpr, W: tl.constexpr, V: tl.constexpr,
-):  # fmt: skip
-    """Solves rows by Newton's method; the residual of one that the nodes are too few for is infinite.
+@triton.jit
+def _open(residual_ptr, steps_ptr, row, rows, tolerance, max_steps):
+    """Which of some rows an earlier launch, with fewer nodes, did not solve."""
+    residual = tl.load(residual_ptr + row, mask=row < rows, other=0.0)
+    steps = tl.load(steps_ptr + row, mask=row < rows, other=0)
+    return (residual > tolerance) & ((steps < max_steps) | (residual == float("inf")))
 
-    Row r has coupling r % num_couplings and slope r % num_slopes. The solution is left in ``work_ptr`` too. ``AGAIN`` is for
-    those rows alone that an earlier launch, with fewer nodes, did not solve.
-    """
+
+@triton.jit
+def _some(
+    row, there, a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, spacing_ptr, tables_ptr,
+    num_couplings, num_slopes, tolerance, max_steps, units, W: tl.constexpr, V: tl.constexpr,
+):  # fmt: skip
+    """Solves those rows of some that are there."""
+    ROWS: tl.constexpr = row.shape[0]
     NODES: tl.constexpr = ALL // ROWS
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    there = row < rows
-    if AGAIN:
-        residual = tl.load(residual_ptr + row, mask=there, other=0.0)
-        steps = tl.load(steps_ptr + row, mask=there, other=0)
-        there = (residual > tolerance) & ((steps < max_steps) | (residual == float("inf")))
-        if tl.max(there.to(tl.int32), 0) == 0:
-            return
     at = row.to(tl.int64) * units
     coupling = tl.load(coupling_ptr + row % num_couplings, mask=there, other=0.0)
     slope = tl.load(slope_ptr + row % num_slopes, mask=there, other=1.0)
@@ -286,6 +283,38 @@ def forward(
     residual = tl.where(residual < 1e30, residual * (1 + 4 * UNIT), float("inf"))
     tl.store(residual_ptr + row, tl.where(finite, residual, float("nan")), mask=there)
     tl.store(steps_ptr + row, steps, mask=there)
+
+
+@triton.jit(do_not_specialize=["rows", "num_couplings", "num_slopes", "max_steps"])
+def forward(
+    a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, spacing_ptr, tables_ptr,
+    rows, num_couplings, num_slopes, tolerance, max_steps, units,
+    ROWS: tl.constexpr, AGAIN: tl.constexpr, W: tl.constexpr, V: tl.constexpr,
+):  # fmt: skip
+    """Solves rows by Newton's method; the residual of one that the nodes are too few for is infinite.
+
+    Row r has coupling r % num_couplings and slope r % num_slopes. The solution is left in ``work_ptr`` too. ``AGAIN`` is for
+    those rows alone that an earlier launch, with fewer nodes, did not solve: a program looks at several groups of ROWS.
+    """
+    own = tl.arange(0, ROWS)
+    if AGAIN:
+        seen = looked_at()[:, None] * ROWS + own[None, :]
+        is_open = tl.max(_open(residual_ptr, steps_ptr, seen, rows, tolerance, max_steps).to(tl.int32), 1) > 0
+        if any_of(is_open):
+            for turn in range(TURNS):
+                if has_turn(is_open, turn):
+                    row = row_of(turn).to(tl.int32) * ROWS + own
+                    _some(
+                        row, _open(residual_ptr, steps_ptr, row, rows, tolerance, max_steps), a_ptr, coupling_ptr,
+                        slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, spacing_ptr, tables_ptr, num_couplings,
+                        num_slopes, tolerance, max_steps, units, W, V,
+                    )  # fmt: skip
+    else:
+        row = tl.program_id(0) * ROWS + own
+        _some(
+            row, row < rows, a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, spacing_ptr,
+            tables_ptr, num_couplings, num_slopes, tolerance, max_steps, units, W, V,
+        )  # fmt: skip
 
 
 settle(globals())

@@ -51,11 +51,11 @@ def _packed(units: int) -> dict[str, int]:
     return {"R": max(1, _PAIRS // padded**2), "N": padded, "num_warps": _PAIR_WARPS}
 
 
-def _programs(rows: int) -> int:
-    """Programs that look for wide rows: few, since there are few such rows; but each solves its own one by one."""
-    from neuronal.ops.kernels.turns import ROWS
+def _programs(groups: int) -> int:
+    """Programs that look for wide rows: few, since there are few such rows; but each solves its groups one by one."""
+    from neuronal.ops.kernels.turns import GROUPS
 
-    return min(rows, max(_MANY, -(-rows // ROWS)))
+    return min(groups, max(_MANY, -(-groups // GROUPS)))
 
 
 class Found(NamedTuple):
@@ -95,10 +95,11 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
         pairs.forward[(-(-rows // options["R"]),)](*given, tolerance, max_steps, **options)
     else:
         given = (a, coupling, slope, z, kept, residual, steps, *tables(a.device), rows, couplings, slopes)
-        # Rows of a program, which share its nodes.
+        # Rows that share the nodes of a program.
         for together, again in ((16, False), (4, True)):
+            groups = -(-rows // together)
             options = {"ROWS": together, "AGAIN": again, **_GRID}
-            grid.forward[(-(-rows // together),)](*given, tolerance, max_steps, units, **options)
+            grid.forward[(_programs(groups) if again else groups,)](*given, tolerance, max_steps, units, **options)
         programs = _programs(rows)
         space = torch.empty(programs * wide.SPACES * units, dtype=a.dtype, device=a.device)
         given = (a, coupling, slope, z, kept, residual, steps, converged, space, rows, couplings, slopes)

@@ -1,6 +1,7 @@
 r"""Rows that some program has to look at again: each looks at several at once, and takes those that are open one by one.
 
 A launch goes over all rows and leaves those alone that are done; nobody has to ask on the host whether there are others.
+Where rows are solved in groups, what is said of rows here is meant of groups.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import triton.language as tl
 
 from neuronal.ops.kernels.settled import settle
 
-# Rows a program looks at.
-ROWS = 16
-TURNS = tl.constexpr(ROWS)
+# Rows, or groups of them, that a program looks at.
+GROUPS = 16
+TURNS = tl.constexpr(GROUPS)
 
 
 @triton.jit
