@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 
 from neuronal.models.registry import create_model
 
@@ -38,5 +39,26 @@ def test_normal_does_not_depend_on_the_layers_size():
 
 
 def test_an_unknown_start_lists_the_known_ones():
-    with pytest.raises(ValueError, match="glorot, normal, usual"):
+    with pytest.raises(ValueError, match="glorot, he, normal, usual"):
         hidden("zero")
+
+
+@pytest.mark.parametrize("norm", ["batch", "weight"])
+def test_residual_networks_can_start_as_he_has_it(norm):
+    """With a variance of 2 over the outputs of a filter times its places."""
+    torch.manual_seed(0)
+    model = create_model("resnet18", "standard", num_classes=10, in_chans=3, img_size=32, norm=norm, start="he")
+    layers = [layer for layer in model.features.modules() if isinstance(layer, nn.Conv2d)]
+    assert len(layers) == 20
+    for layer in layers:
+        expected = (2 / (layer.out_channels * layer.kernel_size[0] ** 2)) ** 0.5
+        assert layer.weight.std().item() == pytest.approx(expected, rel=0.1)
+        assert layer.bias is None or (layer.bias == 0).all()
+    # The head is torch's: uniform, with a bias.
+    assert model.head.weight.abs().max() <= 512**-0.5
+    assert (model.head.bias != 0).any()
+
+
+def test_fixup_has_a_start_of_its_own():
+    with pytest.raises(ValueError, match="start of its own"):
+        create_model("resnet18", "standard", num_classes=10, in_chans=3, img_size=32, norm="fixup", start="he")

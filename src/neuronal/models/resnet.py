@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from neuronal.models.classifier import Classifier
 from neuronal.models.norm import Parts
 from neuronal.models.registry import register_model
+from neuronal.models.start import started
 from neuronal.nn.families import Family
 from neuronal.nn.residual import Multiplier, ScaledResidual, fixup_, he_
 from neuronal.nn.standard import Plain, StandIn
@@ -153,8 +154,11 @@ def _resnet(number: int, block: Block, depths: Sequence[int]) -> Callable[..., C
         depths: Sequence[int] = depths,
         stem: Stem | None = None,
         norm: str | None = None,
+        start: str = "usual",
     ) -> Classifier:
         parts = Parts(layers, norm, residual=True)
+        if norm == "fixup" and start != "usual":
+            raise ValueError(f"norm 'fixup' has a start of its own, got start {start!r}. Leave one out.")
         stages = Stages(parts)
         features: OrderedDict[str, nn.Module] = OrderedDict(stem=_stem(parts, stem, in_chans, img_size, width))
         features["enter"] = nn.Sequential(*stages.enter())
@@ -163,7 +167,7 @@ def _resnet(number: int, block: Block, depths: Sequence[int]) -> Callable[..., C
             features[f"stage{i + 1}"] = stages.stage(block, depth, size, width * 2**i, stride=2 if i else 1)
             size = width * 2**i * _EXPANSION[block]
         features["leave"] = nn.Sequential(*stages.leave(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        return _classifier(parts, nn.Sequential(features), size, num_classes, in_chans)
+        return started(_classifier(parts, nn.Sequential(features), size, num_classes, in_chans), start)
 
     resnet.__name__ = f"resnet{number}"
     resnet.__doc__ = f"""Residual network of {number} layers{"" if block == "basic" else ", with bottlenecks"}.
@@ -173,6 +177,7 @@ def _resnet(number: int, block: Block, depths: Sequence[int]) -> Callable[..., C
         depths: Blocks per stage, {", ".join(map(str, depths))} if left out.
         stem: ``"cifar"``: 3x3, no pooling. ``"imagenet"``: 7x7 of stride 2 and max-pooling. ``None``: by image size.
         norm: One of :data:`neuronal.models.norm.NORMS`.
+        start: One of :data:`neuronal.models.start.STARTS`.
 
     Reference:
         He, Zhang, Ren & Sun, Deep Residual Learning for Image Recognition, CVPR 2016, arXiv:1512.03385. With norm

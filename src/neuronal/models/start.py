@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from neuronal.models.classifier import Classifier
@@ -13,10 +16,18 @@ from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 STARTS = {
     "usual": "as the layers start by themselves",
     "glorot": "Glorot's uniform weights and no biases; geometric units as their authors' code makes them of such weights",
+    "he": "He's normal weights and no biases; geometric units and the head as they start by themselves",
     "normal": "normal weights of deviation 1 in layers of any size, no biases; geometric units uniform with scale 1; the "
     "head as with glorot",
 }
 """The starts, in words."""
+
+
+_DRAWN: dict[str, Callable[[Tensor], Tensor]] = {
+    "glorot": nn.init.xavier_uniform_,
+    "he": partial(nn.init.kaiming_normal_, mode="fan_out", nonlinearity="relu"),
+    "normal": nn.init.normal_,
+}
 
 
 @torch.no_grad()
@@ -29,8 +40,8 @@ def started(model: Classifier, start: str) -> Classifier:
         if isinstance(layer, GeometricLinear | GeometricConv2d):
             layer.init = "published" if start == "glorot" else "sphere"
             layer.reset_parameters()
-        elif isinstance(layer, nn.Linear | nn.Conv2d):
-            draw = nn.init.xavier_uniform_ if start == "glorot" or layer is model.head else nn.init.normal_
+        elif isinstance(layer, nn.Linear | nn.Conv2d) and not (start == "he" and layer is model.head):
+            draw = _DRAWN["glorot" if layer is model.head else start]
             if is_parametrized(layer):
                 # The weight of a layer with weight norm is made of its parameters.
                 layer.weight = draw(torch.empty_like(layer.weight))
