@@ -1,9 +1,11 @@
 """Two protocols side by side: what is chosen by what, on records made up for it."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from statistics import stdev
 
 import pytest
 
+from neuronal.experiments.compare import estimate
 from neuronal.experiments.procedures.geometric.protocol_table import ahead, as_long, fastest, findings
 from neuronal.experiments.protocols import METHODS, against, both, in_top5, method
 from neuronal.experiments.recipe import Recipe
@@ -100,14 +102,97 @@ def test_choices_by_the_training_data_need_no_holdout():
     assert record.metrics["best_epoch"] >= 1
 
 
-def test_ahead_is_more_than_two_standard_errors_of_the_difference():
-    def row(name, mean, error, measure="accuracy"):
-        return {"method": name, "measure": measure, "estimate": {"mean": mean, "standard_error": error}}
+def row_of(name, values, measure="accuracy", **more):
+    place = {"data": "d", "batch": 8, "protocol": "clean", "failed": {}}
+    if values is None:
+        return {"method": name, "seeds": [], **place, **more}
+    found = {"measure": measure, "values": values, "estimate": asdict(estimate(values)), "seeds": [*range(len(values))]}
+    return {"method": name, **found, **place, **more}
 
-    assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.84, 0.01)], "GmP") == "reproduced"
-    assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.81, 0.01)], "GmP") == "reproduced in part"
-    assert ahead([row("SP", 0.80, 0.01), row("GmP", 0.79, 0.01)], "GmP") == "not reproduced"
-    assert ahead([row("SP", 2.0, None, "rmse"), row("GmP", 1.0, None, "rmse")], "GmP") == "reproduced"
+
+LOW, MIDDLE, HIGH = [0.80, 0.81, 0.82, 0.81], [0.80, 0.89, 0.75, 0.83], [0.90, 0.92, 0.91, 0.92]
+
+
+def test_ahead_is_ahead_of_all_and_beyond_chance():
+    """Seed by seed; ahead in the mean alone, one method always is."""
+    assert ahead([row_of("SP", LOW), row_of("GmP", HIGH)], "GmP") == "reproduced"
+    assert ahead([row_of("SP", LOW), row_of("BN", [0.89, 0.99, 0.85, 0.88]), row_of("GmP", HIGH)], "GmP") == (
+        "reproduced in part"
+    )
+    assert ahead([row_of("SP", LOW), row_of("GmP", MIDDLE)], "GmP") == "not reproduced"
+    assert ahead([row_of("SP", HIGH), row_of("GmP", LOW)], "GmP") == "not reproduced"
+    assert ahead([row_of("SP", HIGH, "rmse"), row_of("GmP", LOW, "rmse")], "GmP") == "reproduced"
+
+
+def judged_rows(*rows):
+    result = {"rows": rows, "differences": against(rows, "GmP"), "best": "GmP"}
+    return {one.claim: one for one in findings({"result": result, "reported": {}})}
+
+
+@pytest.mark.parametrize("measure", ["rmse", "accuracy"])
+def test_a_tie_is_no_lead(measure):
+    (found,) = judged_rows(row_of("SP", [0.3, 0.1], measure), row_of("GmP", [0.1 + 2e-17, 0.3], measure)).values()
+    assert found.verdict == "not reproduced"
+
+
+def test_methods_that_failed_altogether_are_named():
+    (found,) = judged_rows(row_of("SP", LOW), row_of("BN", None), row_of("GmP", HIGH)).values()
+    assert found.verdict == "reproduced"
+    assert found.numbers.endswith("beyond chance against SP; BN failed with every seed (4 seeds)")
+    (found,) = judged_rows(row_of("SP", LOW), row_of("GmP", None)).values()
+    assert (found.verdict, found.numbers) == ("not reproduced", "GmP failed with every seed")
+
+
+def test_worse_beyond_chance_is_said_and_pairs_are_counted():
+    (found,) = judged_rows(row_of("SP", HIGH), row_of("BN", LOW[:2]), row_of("GmP", LOW)).values()
+    assert "none beyond chance; worse beyond chance than SP (2 to 4 seeds)" in found.numbers
+
+
+def test_splits_of_the_same_rows_say_less_than_their_spread():
+    """By the square root of 1 + n/4 where a fifth of all rows is for testing."""
+    rows = [row_of("SP", LOW), row_of("GmP", MIDDLE)]
+    plain, split = (against([one | more for one in rows], "GmP")[0] for more in ({}, {"overlap": 0.25}))
+    assert split["high"] - split["mean"] == pytest.approx(2**0.5 * (plain["high"] - plain["mean"]))
+    work = Made(lambda recipe, seed: (1.0, 1.0))
+    found = both([replace(one, redrawn=0.4) for one in by(BASE, "SP")], OPTIONS, work)
+    assert [row["overlap"] for row in found] == [0.1, 0.1]
+
+
+def test_several_sets_are_summed_up():
+    sets = {"a": (LOW, HIGH), "b": (LOW, HIGH), "c": (LOW, MIDDLE), "d": (HIGH, LOW)}
+    rows = [row_of(m, v, data=name) for name, pair in sets.items() for m, v in zip(("SP", "GmP"), pair, strict=True)]
+    found = judged_rows(*rows)["GmP is the best on all sets, beyond chance on most (clean)"]
+    assert found.verdict == "reproduced in part"
+    assert found.numbers == "best mean on 3 of 4; not d; beyond chance against all others on 2 (a, b)"
+    few = [row for row in rows if row["data"] in "ab"]
+    assert judged_rows(*few)["GmP is the best on all sets, beyond chance on most (clean)"].verdict == "reproduced"
+
+
+def test_tuned_rates_are_compared_over_all_sets():
+    def pair(data, sp, gmp):
+        return [
+            row_of("SP", LOW, data=data, rate=sp, tuning=[]),
+            row_of("GmP", LOW, data=data, rate=gmp, tuning=[]),
+        ]
+
+    found = judged_rows(*pair("a", 0.01, 0.1), *pair("b", 0.1, 0.1))
+    found = found["the best rate of GmP is ten times that of every other method (clean)"]
+    assert found.verdict == "reproduced in part"
+    assert found.numbers == "on 1 of 2: a SP 0.01, GmP 0.1; b SP 0.1, GmP 0.1"
+
+
+def test_a_reported_run_is_compared_with_runs():
+    """Their deviation is 0.025; two of it, and what the mean of ours may be off by, are 0.056."""
+    row = row_of("SP", [0.8, 0.85, 0.83, 0.79], protocol="published")
+    deviation = stdev(row["values"])
+    for reported, near in ((0.8175 + 2.2 * deviation, True), (0.8175 + 2.3 * deviation, False)):
+        answer = {
+            "result": {"rows": [row], "differences": [], "best": "GmP"},
+            "reported": {"d": {"SP": (reported, None)}},
+        }
+        (found,) = findings(answer)
+        assert found.verdict == ("reproduced" if near else "not reproduced")
+        assert "within two deviations of a run" in found.numbers
 
 
 def test_everything_that_needs_no_choice_is_asked_for_at_once():

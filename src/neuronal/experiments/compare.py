@@ -179,12 +179,21 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(fmean(values), error, count)
 
 
-def difference(values: Mapping[int, float], others: Mapping[int, float], *, comparisons: int = 1) -> Difference:
-    """``values`` minus ``others`` over the seeds both have, at least one; one of so many ``comparisons``."""
+def difference(
+    values: Mapping[int, float], others: Mapping[int, float], *, comparisons: int = 1, overlap: float = 0.0
+) -> Difference:
+    """``values`` minus ``others`` over the seeds both have, at least one.
+
+    Args:
+        comparisons: Of which this is one.
+        overlap: Test rows per training row, where every seed draws both anew from the same rows. Such results are alike,
+            and the interval is wider than their spread says (Nadeau and Bengio, Machine Learning 52, 2003).
+    """
     seeds = sorted(set(values) & set(others))
     mean = estimate([values[seed] - others[seed] for seed in seeds])
     # Subtracting leaves rounding of the last digit even where all differences are the same.
     if mean.standard_error is None or mean.standard_error < 1e-12:
         return Difference(mean.mean, None, None, len(seeds))
-    half = float(stdtrit(len(seeds) - 1, 1 - 0.025 / comparisons)) * mean.standard_error
+    error = mean.standard_error * (1 + overlap * len(seeds)) ** 0.5
+    half = float(stdtrit(len(seeds) - 1, 1 - 0.025 / comparisons)) * error
     return Difference(mean.mean, mean.mean - half, mean.mean + half, len(seeds))

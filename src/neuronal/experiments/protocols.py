@@ -81,6 +81,9 @@ def _row(recipe: Recipe, records: Sequence[Record], *, curves: bool = False) -> 
         "seeds": [record.seed for record in sound],
         "failed": {str(r.seed): r.failure.reason for r in records if r.failure},
     }
+    if recipe.redrawn:
+        # A fifth of what is drawn is for testing; draws of a part of the rows have as much less in common.
+        row["overlap"] = 0.25 * recipe.redrawn
     if not sound:
         return row
     measure = measure_of(sound)
@@ -169,7 +172,7 @@ def against(rows: Sequence[Mapping[str, Any]], of: str) -> list[dict[str, Any]]:
             one, other = (dict(zip(r["seeds"], r["values"], strict=True)) for r in (first, row))
             if not set(one) & set(other):
                 continue
-            gap = difference(one, other, comparisons=len(others))
+            gap = difference(one, other, comparisons=len(others), overlap=first.get("overlap", 0.0))
             found.append(
                 {"data": data, "batch": batch, "protocol": protocol, "method": of, "against": row["method"]}
                 | asdict(gap)

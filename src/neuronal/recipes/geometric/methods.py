@@ -16,6 +16,11 @@ PARTS = {
     "GmP+IMN": ("geometric", "input_mean"),
 }
 """Neuron and norm of the paper's methods."""
+HALF = (
+    "Units of GmP start as the authors' code has them: from Glorot's weights, with directions in the half of the space "
+    "where the last coordinate is positive and their norms as scales, where Section 4.3 has scales of 1."
+)
+"""What is the same wherever networks start as published."""
 FOUR = ("SP", "WN", "BN", "GmP")
 
 
