@@ -164,6 +164,8 @@ def test_several_sets_are_summed_up():
     found = judged_rows(*rows)["GmP is the best on all sets, beyond chance on most (clean)"]
     assert found.verdict == "reproduced in part"
     assert found.numbers == "best mean on 3 of 4; not d; beyond chance against all others on 2 (a, b)"
+    none = [row for row in rows if row["data"] in "cd"]
+    assert judged_rows(*none)["GmP is the best on all sets, beyond chance on most (clean)"].verdict == "not reproduced"
     few = [row for row in rows if row["data"] in "ab"]
     assert judged_rows(*few)["GmP is the best on all sets, beyond chance on most (clean)"].verdict == "reproduced"
 

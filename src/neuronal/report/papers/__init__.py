@@ -12,6 +12,7 @@ from neuronal.report.figures import Drawing
 from neuronal.report.papers import (
     farkas_figures,
     farkas_tables,
+    geometric_answers,
     geometric_figures,
     geometric_tables,
     implicit_bias_answers,
@@ -29,7 +30,10 @@ FIGURES: dict[str, Any] = (
     zero_bias_figures.FIGURES | geometric_figures.FIGURES | implicit_bias_figures.FIGURES | farkas_figures.FIGURES
 )
 """By procedure."""
-ANSWERS: dict[str, Any] = {"implicit_bias": implicit_bias_answers.answers}
+ANSWERS: dict[str, Any] = {
+    "geometric": geometric_answers.answers,
+    "implicit_bias": implicit_bias_answers.answers,
+}
 """By paper: what a page answers before anything else, where somebody asked."""
 
 

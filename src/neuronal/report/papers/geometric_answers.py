@@ -1,0 +1,57 @@
+"""The questions the page of the geometric paper answers first, from the results there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from neuronal.experiments.procedures import PROCEDURES
+from neuronal.experiments.procedures.finding import Finding
+
+NOT_YET = "not measured yet"
+QUESTIONS: Mapping[str, Mapping[str, str]] = {
+    "Is it better than the others once every rate is tuned?": {
+        "uci": "beyond chance on most (clean)",
+        "vgg6": "highest accuracy (clean)",
+        "resnet50": "highest accuracy (clean)",
+    },
+    "Does it take ten times larger rates?": {"uci": "is ten times", "learning_rate": "is ten times"},
+    "Do boundaries move less in a step?": {
+        "levy": "least per step, all at rate 0.1",
+        "banana": "least per step, all at rate 0.1",
+    },
+    "Is it better than standard units at the same rate?": {"same_rate": "(clean)"},
+}
+"""Reproductions that answer, and what is in the claims that do."""
+
+
+def answers(measured: Mapping[str, Mapping[str, Any] | None], results: Path) -> list[str]:
+    """One line for each question: a word, the numbers, and where they are from.
+
+    Args:
+        measured: The results by the name of their reproduction; ``None`` for those that are not there.
+        results: Folder of the result files; not needed here.
+    """
+    del results
+    return [f"**{question}** {_answer(measured, where)}." for question, where in QUESTIONS.items()]
+
+
+def _answer(measured: Mapping[str, Mapping[str, Any] | None], where: Mapping[str, str]) -> str:
+    found: list[Finding] = []
+    parts = []
+    for short, words in where.items():
+        result = measured.get(f"geometric/{short}")
+        scale = result["scale"] if result else "small"
+        own = [one for one in PROCEDURES[result["procedure"]].findings(result) if words in one.claim] if result else []
+        found += own
+        said = "; ".join(f"{one.claim.removeprefix('Beyond the paper: ')}: {one.numbers}" for one in own) or NOT_YET
+        parts.append(f"{said} (`neuronal reproduce geometric/{short} --scale {scale}`)")
+    return f"{_word(found)}: {'; '.join(parts)}" if found else f"{NOT_YET.capitalize()}: {'; '.join(parts)}"
+
+
+def _word(found: Sequence[Finding]) -> str:
+    held = [one.verdict in ("reproduced", "shown") for one in found]
+    if all(held):
+        return "Yes"
+    return "In part" if any(held) or any(one.verdict == "reproduced in part" for one in found) else "No"
