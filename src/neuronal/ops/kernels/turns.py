@@ -12,7 +12,7 @@ import triton.language as tl
 from neuronal.ops.kernels.settled import settle
 
 # Rows, or groups of them, that a program looks at.
-GROUPS = 16
+GROUPS = 64
 TURNS = tl.constexpr(GROUPS)
 
 
