@@ -29,7 +29,7 @@ class View:
 
 
 class Landscape:
-    """The loss of a network over the inputs, for given labels. Implicit-bias layers have their exact gradient."""
+    """The loss of a network over the inputs, for given labels. Implicit-bias layers have the gradient of their solution."""
 
     def __init__(self, model: nn.Module, y: Tensor, loss: str) -> None:
         self.model, self.y, self.loss = model, y, find(LOSSES, loss, "loss of an attack")

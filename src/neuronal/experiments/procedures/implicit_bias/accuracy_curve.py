@@ -122,14 +122,21 @@ def _less_data(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
 
 
 def _fewer_parameters(data: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
-    """Couplings are parameters too, so the neurons are compared size by size, in order."""
-    both = curves(rows, lambda row: row["accuracy"])
-    pairs = list(zip(both["implicit_bias"].values(), both["standard"].items(), strict=False))
-    ahead = sum(median(own) > median(other) for own, (_, other) in pairs)
-    gaps = ", ".join(f"{100 * (median(own) - median(other)):+.1f} at {x:,.0f}" for own, (x, other) in pairs)
+    """Couplings are parameters too, so networks of one name are compared, at the size of the standard one."""
+    named: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        named.setdefault(row["name"], []).append(row)
+    leads: dict[float, float] = {}
+    for own in named.values():
+        both = curves(own, lambda row: row["accuracy"])
+        # A size at which all seeds of one neuron failed has nothing to compare.
+        if len(both) == 2:
+            ((x, other),) = both["standard"].items()
+            leads[x] = median(*both["implicit_bias"].values()) - median(other)
+    gaps = ", ".join(f"{100 * lead:+.1f} at {x:,.0f}" for x, lead in sorted(leads.items()))
     return Finding(
         f"{data}: implicit bias is more accurate at the same size",
-        all_or_some(ahead, len(pairs)),
+        all_or_some(sum(lead > 0 for lead in leads.values()), len(leads)),
         f"points by parameters: {gaps}",
     )
 

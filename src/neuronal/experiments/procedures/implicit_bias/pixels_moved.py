@@ -16,6 +16,7 @@ from neuronal.experiments.procedures.implicit_bias.robustness import (
     ahead,
     called,
     gaps_that_count,
+    in_pairs,
     in_points,
     networks,
     on_the_device,
@@ -64,7 +65,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         rival = rival_of(group, groups)
         if rival is None:
             continue
-        gaps = gaps_that_count(marks, *([row["accuracy"] for row in rows] for rows in (group, rival)))
+        gaps = gaps_that_count(marks, [(a["accuracy"], b["accuracy"]) for a, b in in_pairs(group, rival)])
         found.append(
             Finding(
                 f"{called(group, rival)}: implicit bias is more robust than the standard neuron (Pixle)",

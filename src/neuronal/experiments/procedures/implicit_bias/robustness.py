@@ -135,6 +135,14 @@ def rival_of(
     return None if neuron == "standard" else next(others, None)
 
 
+def in_pairs(
+    group: Sequence[Mapping[str, Any]], rival: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Networks of the same seed; where one failed, the other has no partner."""
+    others = {row["seed"]: row for row in rival}
+    return [(row, others[row["seed"]]) for row in group if row["seed"] in others]
+
+
 def called(group: Sequence[Mapping[str, Any]], rival: Sequence[Mapping[str, Any]]) -> str:
     """The name of networks in a claim; those called like their rival differ from it in a coupling that was learnt."""
     name: str = group[0]["name"]
@@ -156,7 +164,8 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
 def _against(answer: Mapping[str, Any], group: Sequence[Any], rival: Sequence[Any], attack: str) -> Finding:
     """Whether the network is more accurate than the standard one, seed by seed, at every epsilon where that says much."""
     epsilons = answer["result"]["epsilons"]
-    gaps = gaps_that_count(epsilons, *([row["accuracy"][attack] for row in rows] for rows in (group, rival)))
+    curves = [(a["accuracy"][attack], b["accuracy"][attack]) for a, b in in_pairs(group, rival)]
+    gaps = gaps_that_count(epsilons, curves)
     means = "the paper's protocol" if attack == "transfer" else "white-box"
     return Finding(
         f"{called(group, rival)}: implicit bias is more robust than the standard neuron ({means})",
@@ -166,20 +175,19 @@ def _against(answer: Mapping[str, Any], group: Sequence[Any], rival: Sequence[An
 
 
 def gaps_that_count(
-    strengths: Sequence[float], own: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
+    strengths: Sequence[float], curves: Sequence[tuple[Sequence[float], Sequence[float]]]
 ) -> dict[float, list[float]]:
     """By strength of the attack, where one of the two still has some accuracy: the lead, seed by seed.
 
     Args:
         strengths: The first is no attack.
-        own: Accuracies at each of them, of every seed.
-        other: The same of the rival.
+        curves: Of every seed, accuracies of the network and of its rival at each of them.
     """
     found = {}
     for place, strength in enumerate(strengths[1:], 1):
-        mine, theirs = [curve[place] for curve in own], [curve[place] for curve in other]
-        if max(median(mine), median(theirs)) > ENOUGH:
-            found[strength] = [a - b for a, b in zip(mine, theirs, strict=False)]
+        both = [(own[place], other[place]) for own, other in curves]
+        if both and max(median(side) for side in zip(*both, strict=True)) > ENOUGH:
+            found[strength] = [own - other for own, other in both]
     return found
 
 

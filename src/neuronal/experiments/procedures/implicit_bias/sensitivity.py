@@ -12,7 +12,14 @@ from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
 from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
-from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, called, networks, on_the_device, rival_of
+from neuronal.experiments.procedures.implicit_bias.robustness import (
+    AT_ONCE,
+    called,
+    in_pairs,
+    networks,
+    on_the_device,
+    rival_of,
+)
 from neuronal.experiments.procedures.implicit_bias.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
@@ -80,7 +87,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         )
         if rival:
             for key, what in (("frobenius", "the Jacobian"), ("curvature", "the curvature of the loss (Eq. 62)")):
-                pairs = zip(group, rival, strict=False)
+                pairs = in_pairs(group, rival)
                 trained = [row["with"][key] / max(other["with"][key], 1e-30) for row, other in pairs]
                 found.append(
                     Finding(

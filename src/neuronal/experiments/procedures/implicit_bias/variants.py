@@ -16,6 +16,7 @@ from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures.finding import Finding, ours
 from neuronal.experiments.procedures.implicit_bias.robustness import (
     called,
+    in_pairs,
     networks,
     on_the_device,
     rival_of,
@@ -123,7 +124,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     for group, rival in kinds:
         cost = cost_of(answer, group)
         for key, what in (("accuracy", "more accurate"), ("robust", f"more robust at {answer['result']['epsilon']:g}")):
-            gaps = [a[key] - b[key] for a, b in zip(group, rival, strict=False)]
+            gaps = [a[key] - b[key] for a, b in in_pairs(group, rival)]
             numbers = f"{100 * median(gaps):+.2f} points ({100 * min(gaps):+.2f} to {100 * max(gaps):+.2f})"
             found.append(
                 Finding(
@@ -146,10 +147,9 @@ def _iterations(
         solved = by_name.get(name.removesuffix(LEARNT)) if name != group[0]["name"] else None
         if solved:
             once, whole = (
-                100 * median(a["robust"] - b["robust"] for a, b in zip(one, rival, strict=False))
-                for one in (group, solved)
+                100 * median(a["robust"] - b["robust"] for a, b in in_pairs(one, rival)) for one in (group, solved)
             )
-            behind = [a["robust"] - b["robust"] for a, b in zip(group, solved, strict=False)]
+            behind = [a["robust"] - b["robust"] for a, b in in_pairs(group, solved)]
             found.append(
                 Finding(
                     f"{name}: one iteration is as robust as a solve, within a point",
