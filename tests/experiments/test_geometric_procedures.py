@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from neuronal.experiments.compare import estimate
-from neuronal.experiments.procedures.geometric import boundaries, learning_rates, perturbation, same_rate, widths
+from neuronal.experiments.procedures.finding import BEYOND
+from neuronal.experiments.procedures.geometric import (
+    boundaries,
+    learning_rates,
+    perturbation,
+    same_rate,
+    widths,
+)
 from neuronal.experiments.protocols import against
 from neuronal.experiments.reproduction import Setting
 from neuronal.recipes.geometric import PERTURBATION
@@ -57,6 +64,32 @@ def test_all_parameterisations_start_from_one_boundary():
 def test_verdicts_of_perturbations(perturbed):
     found = perturbation.findings({"result": perturbed})
     assert [one.verdict for one in found] == ["reproduced", "not true as stated", "reproduced", "reproduced in part"]
+    assert "understates how far SP, WN and BN turn" in found[1].numbers
+    # Two sizes, three norms and four changes: of GmP alone, as the theorem is about no other.
+    assert "over 24 sets of units; checked is this inequality" in found[2].numbers
+
+
+def test_a_boundary_that_turns_as_little_as_another_does_not_turn_least(perturbed):
+    rows = [dict(row) for row in perturbed["rows"]]
+    for row in rows:
+        if row["method"] in ("WN", "GmP"):
+            row["angle"] = 0.0
+    assert perturbation.findings({"result": perturbed | {"rows": rows}})[0].verdict == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "verdict"),
+    [(10.5, 2.9, "reproduced in part"), (10.5, 3.0, "reproduced"), (10.0, 9.0, "not reproduced")],
+)
+def test_drastic_is_ten_times_at_small_weights_and_a_part_below_three_at_large_ones(perturbed, small, large, verdict):
+    many = [
+        {"method": method, "inputs": 2, "norm": norm, "epsilon": 1e-3, "median": turned, "of_bound": 1.0}
+        for norm, sp in ((1e-3, small), (1.0, large))
+        for method, turned in (("SP", sp), ("GmP", 1.0))
+    ]
+    assert perturbation.findings({"result": perturbed | {"many": many}})[-1].verdict == verdict
+    for number in ("ten times", "three times"):
+        assert number in perturbation.JUDGED
 
 
 @pytest.mark.parametrize("inputs", [1, 2])
@@ -99,11 +132,43 @@ def test_verdicts_of_widths():
 
     rows = [row("GmP, scale 1", 10, 0.5, 3.0), row("GmP, scale 1", 1000, 0.6, 3.1)]
     rows += [row("SP, deviation 1", 10, 1.0, 3.0), row("SP, deviation 1", 1000, 100.0, 30.0)]
-    assert [one.verdict for one in widths.findings({"result": {"rows": rows}})] == ["reproduced"] * 4
+    found = widths.findings({"result": {"rows": rows}})
+    # Nobody starts with deviation 1 but we.
+    assert [one.verdict for one in found] == ["reproduced"] * 2 + ["shown"] * 2
+    assert [one.claim.startswith(BEYOND) for one in found] == [False] * 2 + [True] * 2
     rows[1]["estimate"]["mean"] = 30.0
     assert widths.findings({"result": {"rows": rows}})[1].verdict == "not reproduced"
     rows[1]["signal"] = 5.0
     assert widths.findings({"result": {"rows": rows}})[0].verdict == "not reproduced"
+
+
+def start(name, width, values, **further):
+    mean = {"estimate": asdict(estimate(values))}
+    return {"start": name, "width": width, "signal": 0.5, "values": values, "failed": 0} | mean | further
+
+
+def against_glorot(*rows):
+    return [one for one in widths.findings({"result": {"rows": rows}}) if "does as well as SP, Glorot" in one.claim]
+
+
+def test_the_start_of_geometric_units_against_glorots_width_by_width():
+    glorot = [start("SP, Glorot", width, [4.0, 5.0, 6.0, 5.0]) for width in (10, 100)]
+    as_well, worse = [4.01, 5.0, 5.99, 5.01], [4.3, 5.31, 6.3, 5.29]
+    (found,) = against_glorot(*glorot, *(start("GmP, scale 1", width, as_well) for width in (10, 100)))
+    assert (found.verdict, found.claim.startswith(BEYOND)) == ("shown", True)
+    (found,) = against_glorot(*glorot, start("GmP, scale 1", 10, as_well), start("GmP, scale 1", 100, worse))
+    assert found.verdict == "not shown"
+    assert "+0.30 (" in found.numbers
+    assert found.numbers.endswith("ends within 5% at 1 of 2 widths; larger beyond chance at 100")
+
+
+def test_starts_are_paired_by_seed():
+    """Differences are small seed by seed, and large from one seed to the next."""
+    glorot = start("SP, Glorot", 10, [4.0, 5.0, 6.0], seeds=[0, 1, 2])
+    (found,) = against_glorot(glorot, start("GmP, scale 1", 10, [6.01, 5.0, 4.01], seeds=[2, 1, 0]))
+    assert found.verdict == "shown"
+    # Without seeds, and with one that failed, nothing says which is which.
+    assert not against_glorot(glorot, start("GmP, scale 1", 10, [6.01, 5.0], failed=1))
 
 
 @pytest.mark.parametrize(
