@@ -1,17 +1,27 @@
 """Procedures of the geometric paper against numbers known from elsewhere, and their verdicts on made-up results."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 
 from neuronal.experiments.compare import estimate
-from neuronal.experiments.procedures.geometric import boundaries, learning_rates, perturbation, same_rate, widths
+from neuronal.experiments.procedures.finding import BEYOND
+from neuronal.experiments.procedures.geometric import (
+    boundaries,
+    hinge_motion,
+    learning_rates,
+    perturbation,
+    same_rate,
+    widths,
+)
 from neuronal.experiments.protocols import against
+from neuronal.experiments.record import read
+from neuronal.experiments.reproduce import Work
 from neuronal.experiments.reproduction import Setting
-from neuronal.recipes.geometric import PERTURBATION
+from neuronal.recipes.geometric import FIGURE2, PERTURBATION
 
 
 class Silent:
@@ -57,6 +67,32 @@ def test_all_parameterisations_start_from_one_boundary():
 def test_verdicts_of_perturbations(perturbed):
     found = perturbation.findings({"result": perturbed})
     assert [one.verdict for one in found] == ["reproduced", "not true as stated", "reproduced", "reproduced in part"]
+    assert "understates how far SP, WN and BN turn" in found[1].numbers
+    # Two sizes, three norms and four changes: of GmP alone, as the theorem is about no other.
+    assert "over 24 sets of units; checked is this inequality" in found[2].numbers
+
+
+def test_a_boundary_that_turns_as_little_as_another_does_not_turn_least(perturbed):
+    rows = [dict(row) for row in perturbed["rows"]]
+    for row in rows:
+        if row["method"] in ("WN", "GmP"):
+            row["angle"] = 0.0
+    assert perturbation.findings({"result": perturbed | {"rows": rows}})[0].verdict == "not reproduced"
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "verdict"),
+    [(10.5, 2.9, "reproduced in part"), (10.5, 3.0, "reproduced"), (10.0, 9.0, "not reproduced")],
+)
+def test_drastic_is_ten_times_at_small_weights_and_a_part_below_three_at_large_ones(perturbed, small, large, verdict):
+    many = [
+        {"method": method, "inputs": 2, "norm": norm, "epsilon": 1e-3, "median": turned, "of_bound": 1.0}
+        for norm, sp in ((1e-3, small), (1.0, large))
+        for method, turned in (("SP", sp), ("GmP", 1.0))
+    ]
+    assert perturbation.findings({"result": perturbed | {"many": many}})[-1].verdict == verdict
+    for number in ("ten times", "three times"):
+        assert number in perturbation.JUDGED
 
 
 @pytest.mark.parametrize("inputs", [1, 2])
@@ -112,11 +148,111 @@ def test_verdicts_of_widths():
 
     rows = [row("GmP, scale 1", 10, 0.5, 3.0), row("GmP, scale 1", 1000, 0.6, 3.1)]
     rows += [row("SP, deviation 1", 10, 1.0, 3.0), row("SP, deviation 1", 1000, 100.0, 30.0)]
-    assert [one.verdict for one in widths.findings({"result": {"rows": rows}})] == ["reproduced"] * 4
+    found = widths.findings({"result": {"rows": rows}})
+    # Nobody starts with deviation 1 but we.
+    assert [one.verdict for one in found] == ["reproduced"] * 2 + ["shown"] * 2
+    assert [one.claim.startswith(BEYOND) for one in found] == [False] * 2 + [True] * 2
     rows[1]["estimate"]["mean"] = 30.0
     assert widths.findings({"result": {"rows": rows}})[1].verdict == "not reproduced"
     rows[1]["signal"] = 5.0
     assert widths.findings({"result": {"rows": rows}})[0].verdict == "not reproduced"
+
+
+def start(name, width, values, **further):
+    mean = {"estimate": asdict(estimate(values))}
+    return {"start": name, "width": width, "signal": 0.5, "values": values, "failed": 0} | mean | further
+
+
+def against_glorot(*rows):
+    return [one for one in widths.findings({"result": {"rows": rows}}) if "does as well as SP, Glorot" in one.claim]
+
+
+def test_the_start_of_geometric_units_against_glorots_width_by_width():
+    glorot = [start("SP, Glorot", width, [4.0, 5.0, 6.0, 5.0]) for width in (10, 100)]
+    as_well, worse = [4.01, 5.0, 5.99, 5.01], [4.3, 5.31, 6.3, 5.29]
+    (found,) = against_glorot(*glorot, *(start("GmP, scale 1", width, as_well) for width in (10, 100)))
+    assert (found.verdict, found.claim.startswith(BEYOND)) == ("shown", True)
+    (found,) = against_glorot(*glorot, start("GmP, scale 1", 10, as_well), start("GmP, scale 1", 100, worse))
+    assert found.verdict == "not shown"
+    assert "+0.30 (" in found.numbers
+    assert found.numbers.endswith("ends within 5% at 1 of 2 widths; larger beyond chance at 100")
+
+
+def test_starts_are_paired_by_seed():
+    """Differences are small seed by seed, and large from one seed to the next."""
+    glorot = start("SP, Glorot", 10, [4.0, 5.0, 6.0], seeds=[0, 1, 2])
+    (found,) = against_glorot(glorot, start("GmP, scale 1", 10, [6.01, 5.0, 4.01], seeds=[2, 1, 0]))
+    assert found.verdict == "shown"
+    # Without seeds, and with one that failed, nothing says which is which.
+    assert not against_glorot(glorot, start("GmP, scale 1", 10, [6.01, 5.0], failed=1))
+
+
+def moved(method, values, steps, inputs=2):
+    sound = {"measure": "rmse" if inputs == 1 else "accuracy", "values": values, "estimate": asdict(estimate(values))}
+    place = {"data": "d", "batch": 8, "protocol": "published", "rate": 0.1, "seeds": list(range(len(values)))}
+    return {"method": method, "largest_angle": steps, "largest_distance": steps} | place | sound
+
+
+def of_motion(*rows, inputs=2):
+    result = {"rows": [], "differences": [], "best": "GmP", "same_rates": rows, "inputs": inputs}
+    return hinge_motion.findings({"result": result, "reported": {}})
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"), [([1.0, 2.0, 9.0], "reproduced"), ([1.0, 3.0, 3.0], "not reproduced")], ids=["less", "tie"]
+)
+def test_least_is_less_than_every_other(steps, verdict):
+    rows = [moved("SP", [0.8, 0.8, 0.9], [3.0, 3.0, 3.0]), moved("GmP", [0.8, 0.9, 0.9], steps)]
+    assert of_motion(*rows)[0].verdict == verdict
+
+
+def test_what_holds_by_construction_on_a_line_is_said():
+    rows = [moved("SP", [1.0, 1.1], [9.0, 9.0], 1), moved("GmP", [0.5, 0.6], [0.1, 0.2], 1)]
+    assert "fixed sign: its units turn by 0 by construction" in of_motion(*rows, inputs=1)[0].numbers
+    assert "construction" not in of_motion(*rows, inputs=2)[0].numbers
+
+
+def test_seeds_of_two_kinds_are_told_by_their_median_and_range():
+    rows = [moved("SP", [1.1, 1.2, 1.2], [9.0] * 3, 1), moved("GmP", [0.44, 0.45, 1.21], [0.1] * 3, 1)]
+    numbers = of_motion(*rows, inputs=1)[1].numbers
+    assert "GmP 0.700 ± 0.255 (median 0.450, 0.440 to 1.210)" in numbers
+
+
+@pytest.fixture
+def line():
+    """Two methods at two rates, for two epochs."""
+    small = FIGURE2.scales["smoke"]
+    recipes = tuple(replace(one, epochs=2, seeds=(0,)) for one in small.recipes if one.name in ("levy SP", "levy GmP"))
+    return replace(small, recipes=recipes, options={**small.options, "same_rates": (0.01, 0.1)})
+
+
+def test_pictures_are_of_every_method_at_the_same_rates(line, tmp_path):
+    result = hinge_motion.measure(line, Work(tmp_path))
+    assert [(one["method"], one["rate"]) for one in result["pictures"]] == [
+        (method, rate) for method in ("SP", "GmP") for rate in (0.01, 0.1)
+    ]
+    for picture, row in zip(result["pictures"], result["same_rates"], strict=True):
+        assert picture["test"] == row["values"][0]
+        assert len(picture["value"]) == len(picture["value_at_start"])
+        # The same start at every rate, and something learnt.
+        assert picture["value"] != picture["value_at_start"]
+        assert [at for at, _ in picture["places"]] == [0, 1, 2]
+    first, second = (one["value_at_start"] for one in result["pictures"][:2])
+    assert first == second
+
+
+def test_weights_of_another_training_are_not_drawn(line, tmp_path):
+    work = Work(tmp_path)
+    hinge_motion.measure(line, work)
+    other, own = (
+        next(
+            path for path in (tmp_path / "cells").glob("*.safetensors") if read(path.with_suffix(".json")).recipe == one
+        )
+        for one in (replace(line.recipes[0], lr=rate) for rate in (0.01, 0.1))
+    )
+    own.write_bytes(other.read_bytes())
+    with pytest.raises(ValueError, match=rf"not those of its record: .* Remove .*{own.name} and run again"):
+        hinge_motion.measure(line, work)
 
 
 @pytest.mark.parametrize(

@@ -3,43 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log2
 from typing import Any
 
 import numpy as np
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from neuronal.experiments.procedures.geometric.protocol_table import as_long
-from neuronal.report.figures import MARKERS, Drawing, blank, colour, plain_numbers
+from neuronal.experiments.procedures.geometric.protocol_table import UNITS, as_long
+from neuronal.report.figures import MARKERS, Drawing, Sheet, blank, colour, plain_numbers
+
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+"""Exponents as text: mathematical text is switched off."""
+
+
+def _panels(sheet: Sheet, count: int, columns: int, size: tuple[float, float], **shared: Any) -> list[Any]:
+    """So many axes of one ``size`` in inches in the place of the sheet's own."""
+    rows = -(-count // columns)
+    sheet.figure.clear()
+    sheet.figure.set_size_inches(columns * size[0], rows * size[1])
+    every = list(sheet.figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for spare in every[count:]:
+        spare.remove()
+    return every[:count]
 
 
 def protocol_table(answer: Mapping[str, Any]) -> list[Drawing]:
-    """Every method beside the standard one, set by set; one figure per protocol."""
+    """All methods side by side, a panel for every set or batch size; one figure per protocol."""
     found = []
+    methods = list(dict.fromkeys(row["method"] for row in answer["result"]["rows"]))
     for protocol in ("published", "clean"):
         rows = [row for row in answer["result"]["rows"] if row["protocol"] == protocol and "estimate" in row]
-        places = list(dict.fromkeys((row["data"], row["batch"]) for row in rows))
-        lower = bool(rows) and rows[0]["measure"] == "rmse"
         with blank(f"{answer['reproduction']}-{protocol}") as sheet:
-            methods = list(dict.fromkeys(row["method"] for row in rows))
-            for number, method in enumerate(methods):
-                x, y, error = [], [], []
-                for place, (data, batch) in enumerate(places):
-                    own = {r["method"]: r["estimate"] for r in rows if (r["data"], r["batch"]) == (data, batch)}
-                    base = own.get(methods[0], {}).get("mean") if lower else 0.01
-                    if method in own and base:
-                        x.append(place + 0.14 * (number - (len(methods) - 1) / 2))
-                        y.append(own[method]["mean"] / base)
-                        error.append(2 * (own[method]["standard_error"] or 0.0) / base)
-                style: dict[str, Any] = {"marker": MARKERS[number], "linestyle": "", "markersize": 4, "capsize": 2}
-                sheet.axes.errorbar(x, y, yerr=error, color=colour(number), label=method, **style)
-            with_batch = len({batch for _, batch in places}) > 1
-            sheet.axes.set_xticks(range(len(places)), [str(batch) if with_batch else data for data, batch in places])
-            sheet.axes.set(ylabel=f"test RMSE, {methods[0]} = 1" if lower and methods else "test accuracy (%)")
-            if with_batch:
-                sheet.axes.set(xlabel="batch size")
-            sheet.axes.legend(ncols=2)
-        caption = "Means over seeds, bars two standard errors to each side."
+            if rows:
+                _side_by_side(sheet, rows, methods)
+        caption = "Means over seeds, bars two standard errors to each side"
+        caption += "; every set has an axis of its own." if rows and rows[0]["measure"] == "rmse" else "."
         found.append(Drawing(sheet.svg, f"{answer['title']}, {protocol}", caption))
     return found + _convergence(answer)
+
+
+def _side_by_side(sheet: Sheet, rows: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> None:
+    lower = rows[0]["measure"] == "rmse"
+    places = list(dict.fromkeys((row["data"], row["batch"]) for row in rows))
+    with_batch = len({batch for _, batch in places}) > 1
+    columns = min(3, len(places))
+    # Errors of different sets have nothing to do with each other; accuracies at several batch sizes do. A single panel
+    # is wide enough for the legend.
+    panels = _panels(sheet, len(places), columns, (2.1 if columns > 1 else 3.0, 2.1), sharey=not lower)
+    for axes, place in zip(panels, places, strict=True):
+        own = {row["method"]: row["estimate"] for row in rows if (row["data"], row["batch"]) == place}
+        for number, method in enumerate(methods):
+            if method in own:
+                mean, error = (100 ** (not lower) * (own[method][key] or 0.0) for key in ("mean", "standard_error"))
+                style: dict[str, Any] = {"marker": MARKERS[number], "linestyle": "", "markersize": 4, "capsize": 2}
+                axes.errorbar([number], [mean], yerr=[2 * error], color=colour(number), label=method, **style)
+        axes.set(title=f"batches of {place[1]}" if with_batch else place[0], xlim=(-0.7, len(methods) - 0.3))
+        axes.set_xticks([])
+    for axes in panels[::columns]:
+        axes.set(ylabel="test RMSE" if lower else "test accuracy (%)")
+    _one_legend(sheet, panels, 4 if columns > 1 else 3)
+
+
+def _one_legend(sheet: Sheet, panels: Sequence[Any], columns: int) -> None:
+    """For all panels together, above them."""
+    shown = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    sheet.figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=columns)
 
 
 PANELS = (
@@ -149,64 +178,112 @@ def _unit_on_a_line(axes: Any, row: Mapping[str, Any], shade: str, label: str | 
 
 
 def hinge_motion(answer: Mapping[str, Any]) -> list[Drawing]:
-    """Figures 2 and 3: motion step by step, then for every method what it learnt and where its units went."""
-    result = answer["result"]
-    key, label = ("distance", "largest shift in a step") if result["inputs"] == 1 else ("angle", "largest turn (°)")
-    with blank(f"{answer['reproduction']}-motion") as sheet:
-        for number, picture in enumerate(result["pictures"]):
+    """Figures 2 and 3, rate by rate: motion step by step, what every method learnt, and where its units went."""
+    result, found = answer["result"], []
+    draw = _curves if result["inputs"] == 1 else _planes
+    for rate in sorted({picture["rate"] for picture in result["pictures"]}):
+        pictures = [picture for picture in result["pictures"] if picture["rate"] == rate]
+        name = f"{answer['reproduction']}-{rate:g}"
+        found += [_motion(name, pictures, result["inputs"]), *draw(name, pictures, result["drawn"])]
+    return found
+
+
+def _motion(name: str, pictures: Sequence[Mapping[str, Any]], inputs: int) -> Drawing:
+    """Figures 2c and 3i."""
+    key, label = ("distance", "largest shift in a step") if inputs == 1 else ("angle", "largest turn in a step (°)")
+    with blank(f"{name}-motion") as sheet:
+        for number, picture in enumerate(pictures):
             steps = [picture["every"] * (i + 1) for i in range(len(picture[key]))]
-            values = [max(value, 1e-6) for value in picture[key]]
-            name = f"{picture['method']}, rate {picture['rate']:g}"
-            sheet.axes.plot(steps, values, color=colour(number), linewidth=0.9, label=name)
-        sheet.axes.set(xlabel="step", ylabel=label, yscale="log")
-        sheet.axes.set_yscale("log", base=2 if result["inputs"] == 1 else 10)
-        plain_numbers(sheet.axes.yaxis)
+            # No motion at all has no place on a logarithmic axis.
+            values = [value or np.nan for value in picture[key]]
+            sheet.axes.plot(steps, values, color=colour(number), linewidth=0.9, label=picture["method"])
+        sheet.axes.set(xlabel="step", ylabel=label)
+        sheet.axes.set_yscale("log", base=2 if inputs == 1 else 10)
+        (powers_of_two if inputs == 1 else plain_numbers)(sheet.axes.yaxis)
         sheet.axes.legend()
-    found = [
-        Drawing(sheet.svg, "Motion", "The largest step of any unit, one seed of each, each at its published rate.")
-    ]
-    draw = _curve if result["inputs"] == 1 else _plane
-    return found + [one for picture in result["pictures"] for one in draw(answer["reproduction"], picture)]
+    rate = f"{pictures[0]['rate']:g}"
+    caption = (
+        f"The largest step of any unit, one seed of each method, all at rate {rate}; the axis is logarithmic, and the "
+    )
+    caption += "highest point of a curve is what is judged."
+    return Drawing(sheet.svg, f"Motion, all at rate {rate}", caption)
 
 
-def _curve(name: str, picture: Mapping[str, Any]) -> list[Drawing]:
-    title = f"{picture['method']}, rate {picture['rate']:g}"
-    with blank(f"{name}-{picture['method']}-curve") as sheet:
-        truth, points = np.array(picture["truth"]), np.array(picture["points"])[:, 0]
-        x = np.linspace(picture["low"][0], picture["high"][0], len(picture["value"]))
-        sheet.axes.plot(truth[:, 0], truth[:, 1], color="#888888", linewidth=1, label="truth")
-        sheet.axes.plot(points, picture["answers"], ".", color="#000000", markersize=3, label="training points")
-        sheet.axes.plot(x, picture["value"], color=colour(1), label="network")
-        sheet.axes.legend()
-    with blank(f"{name}-{picture['method']}-points") as spots:
-        for at, places in picture["places"]:
-            inside = [place[0] for place in places if abs(place[0]) <= 12]
-            spots.axes.plot(inside, [at] * len(inside), "|", color=colour(0), markersize=3, markeredgewidth=0.6)
-        spots.axes.set(xlabel="where units switch", ylabel="step", xlim=(-12, 12))
+def powers_of_two(axis: Axis) -> None:
+    """``2⁻¹⁵`` at the ticks of an axis that is logarithmic to base 2."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"2{str(round(log2(value))).translate(RAISED)}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _heading(picture: Mapping[str, Any]) -> str:
+    factor, unit, digits = UNITS[picture["measure"]]
+    what = "RMSE" if picture["measure"] == "rmse" else "right"
+    number = format(factor * picture["test"], digits) + unit
+    return f"{picture['method']}: " + (f"{what} {number}" if not unit else f"{number} {what}")
+
+
+def _curves(name: str, pictures: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any]) -> list[Drawing]:
+    """Figures 2d to 2g."""
+    rate = f"{pictures[0]['rate']:g}"
+    truth, points = np.array(drawn["truth"]), np.array(drawn["points"])[:, 0]
+    with blank(f"{name}-curves") as sheet:
+        panels = _panels(sheet, len(pictures), 2, (3.2, 2.1), sharex=True, sharey=True)
+        for axes, picture in zip(panels, pictures, strict=True):
+            x = np.linspace(drawn["low"][0], drawn["high"][0], len(picture["value"]))
+            axes.plot(truth[:, 0], truth[:, 1], color="#888888", linewidth=1, label="truth")
+            axes.plot(points, drawn["answers"], ".", color="#000000", markersize=3, label="training points")
+            axes.plot(x, picture["value_at_start"], ":", color=colour(0), linewidth=1.2, label="before training")
+            axes.plot(x, picture["value"], color=colour(1), linewidth=1.2, label="after training")
+            axes.set(title=_heading(picture))
+        _one_legend(sheet, panels, 4)
+    with blank(f"{name}-points") as spots:
+        panels = _panels(spots, len(pictures), 2, (3.2, 2.1), sharex=True)
+        for axes, picture in zip(panels, pictures, strict=True):
+            for at, places in picture["places"]:
+                inside = [place[0] for place in places if abs(place[0]) <= 12]
+                axes.plot(inside, [at] * len(inside), "|", color=colour(0), markersize=4, markeredgewidth=0.6)
+            axes.set(title=picture["method"], xlim=(-12, 12))
+        for axes in panels[-2:]:
+            axes.set(xlabel="where units switch")
+        for axes in panels[::2]:
+            axes.set(ylabel="step")
     caption = "Where the units switch, from the start (below) to the end; those outside of the picture are left out."
     return [
-        Drawing(sheet.svg, f"Prediction, {title}", "After training, one seed."),
-        Drawing(spots.svg, f"Points, {title}", caption),
+        Drawing(sheet.svg, f"Predictions, all at rate {rate}", "One seed of each method, with its test RMSE."),
+        Drawing(spots.svg, f"Points, all at rate {rate}", caption),
     ]
 
 
-def _plane(name: str, picture: Mapping[str, Any]) -> list[Drawing]:
-    title = f"{picture['method']}, rate {picture['rate']:g}"
-    side = round(len(picture["value"]) ** 0.5)
-    xs, ys = (np.linspace(picture["low"][i], picture["high"][i], side) for i in (0, 1))
-    with blank(f"{name}-{picture['method']}-plane") as sheet:
-        points, answers = np.array(picture["points"]), np.array(picture["answers"])
-        for label in (0, 1):
-            own = points[answers == label]
-            sheet.axes.plot(own[:, 0], own[:, 1], ".", color=colour(label), markersize=2)
-        sheet.axes.contour(xs, ys, np.array(picture["value"]).reshape(side, side).T, levels=[0], colors="black")
-        paths = np.array([places for _, places in picture["places"]])
-        for unit in range(paths.shape[1]):
-            sheet.axes.plot(paths[:, unit, 0], paths[:, unit, 1], color=colour(unit), linewidth=0.7, alpha=0.8)
-        sheet.axes.plot(paths[-1, :, 0], paths[-1, :, 1], "*", color="#D00000", markersize=7)
-        sheet.axes.set(xlim=(xs[0], xs[-1]), ylim=(ys[0], ys[-1]))
-    caption = "Points, the border between the classes (black), the way of every unit's location, and its end (stars)."
-    return [Drawing(sheet.svg, title, caption)]
+def _planes(name: str, pictures: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any]) -> list[Drawing]:
+    """Figures 3a to 3h (ways) and 3j to 3m (borders)."""
+    rate = f"{pictures[0]['rate']:g}"
+    points, answers = np.array(drawn["points"]), np.array(drawn["answers"])
+    (left, bottom), (right, top) = drawn["low"], drawn["high"]
+    with blank(f"{name}-ways") as ways, blank(f"{name}-borders") as borders:
+        both = [_panels(one, len(pictures), 2, (3.2, 2.5), sharex=True, sharey=True) for one in (ways, borders)]
+        for way, border, picture in zip(*both, pictures, strict=True):
+            paths = np.array([places for _, places in picture["places"]])
+            for unit in range(paths.shape[1]):
+                way.plot(paths[:, unit, 0], paths[:, unit, 1], color=colour(unit), linewidth=0.8)
+            way.set(title=picture["method"])
+            for label in (0, 1):
+                own = points[answers == label]
+                border.plot(own[:, 0], own[:, 1], ".", color=colour(label), markersize=2)
+            side = round(len(picture["value"]) ** 0.5)
+            grid = np.linspace(left, right, side), np.linspace(bottom, top, side)
+            border.contour(*grid, np.array(picture["value"]).reshape(side, side).T, levels=[0], colors="black")
+            border.set(title=_heading(picture))
+            for axes in (way, border):
+                axes.plot(paths[-1, :, 0], paths[-1, :, 1], "*", color="#D00000", markersize=7)
+                axes.set(xlim=(left, right), ylim=(bottom, top))
+    outside = "what is outside of the picture is left out"
+    most = max(len(picture["places"]) for picture in pictures)
+    told = f"From the origin, where every unit starts, to its end (stars), up to {most} snapshots of a training"
+    shown = "Training points, the border between the classes (black), and where units are at the end (stars)"
+    return [
+        Drawing(ways.svg, f"Ways of the units, all at rate {rate}", f"{told}, one seed of each method; {outside}."),
+        Drawing(borders.svg, f"Borders, all at rate {rate}", f"{shown}, one seed of each method; {outside}."),
+    ]
 
 
 def learning_rates(answer: Mapping[str, Any]) -> list[Drawing]:
@@ -241,15 +318,22 @@ def widths(answer: Mapping[str, Any]) -> list[Drawing]:
             for number, start in enumerate(dict.fromkeys(row["start"] for row in rows)):
                 own = [row for row in rows if row["start"] == start]
                 values = [row["signal"] if key == "signal" else row["estimate"]["mean"] for row in own]
-                style: dict[str, Any] = {"marker": MARKERS[number], "markersize": 4}
-                sheet.axes.plot([row["width"] for row in own], values, color=colour(number), label=start, **style)
+                spread = [
+                    row.get("signal_error") if key == "signal" else row["estimate"]["standard_error"] for row in own
+                ]
+                errors = [2 * (one or 0.0) for one in spread]
+                style: dict[str, Any] = {"marker": MARKERS[number], "markersize": 4, "capsize": 2}
+                # A little apart, so that bars can be told apart.
+                places = [row["width"] * 1.05**number for row in own]
+                sheet.axes.errorbar(places, values, yerr=errors, color=colour(number), label=start, **style)
             sheet.axes.set(xscale="log", xlabel="width", ylabel=label)
             plain_numbers(sheet.axes.xaxis)
             if key == "signal":
                 sheet.axes.set_yscale("log")
                 plain_numbers(sheet.axes.yaxis)
             sheet.axes.legend()
-        found.append(Drawing(sheet.svg, label[0].upper() + label[1:], "Widths on a logarithmic axis."))
+        caption = "Means over seeds, bars two standard errors to each side; widths on a logarithmic axis."
+        found.append(Drawing(sheet.svg, label[0].upper() + label[1:], caption))
     return found
 
 
