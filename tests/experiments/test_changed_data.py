@@ -7,9 +7,11 @@ import pytest
 from PIL import Image
 
 from neuronal.cli import app as cli
+from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Study
 from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Record
+from neuronal.experiments.reproduce import Work
 from neuronal.experiments.sweep import Watch, sweep
 
 
@@ -96,3 +98,48 @@ def test_a_report_says_that_the_data_have_changed(tmp_path, monkeypatch, capsys)
     assert cli.main(["compare", *words]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert "its cell counts as not trained: the data at own.csv have changed since; the file is kept as" in said
+
+
+def accuracy_of(recipe, model):
+    test = load(recipe.data).scaled(recipe.scaling).test
+    return (model(test.x).argmax(1) == test.y).float().mean().item()
+
+
+@pytest.mark.parametrize("records_first", [True, False], ids=["records first", "network at once"])
+def test_a_network_is_that_of_its_record_and_of_the_data_as_they_are(quick, tmp_path, records_first):
+    """Records alone are trained again without weights; what lies there is not taken for theirs."""
+    place, folder = tmp_path / "own.csv", tmp_path / "runs"
+    recipe = replace(quick, data=str(place), seeds=(0,), epochs=3, probes=(), lr=0.05)
+    table(place)
+    before, _ = Work(folder).network(recipe, 0)
+    place.write_text("a,b,class\n" + "".join(f"{n},{(3 * n) % 7},{(n // 3) % 2}\n" for n in range(40)))
+    if records_first:
+        Work(folder).records([recipe])
+    said = []
+    record, model = Work(folder, say=said.append).network(recipe, 0)
+    assert before.data != record.data == load(recipe.data).checksum()
+    assert accuracy_of(recipe, model) == pytest.approx(record.metrics["accuracy"])
+    assert len(list((folder / "cells").glob("*.outdated*"))) == 1 + records_first
+    assert [line for line in said if "have changed since" in line] == ([] if records_first else said[:1])
+    # And once more there is nothing to train.
+    said.clear()
+    Work(folder, say=said.append).network(recipe, 0)
+    assert said == []
+
+
+def test_rows_are_made_again_where_data_have_changed(quick, tmp_path):
+    place = tmp_path / "own.csv"
+    recipe = replace(quick, data=str(place), seeds=(0,), epochs=1, probes=())
+    made = []
+
+    def rows():
+        work = Work(tmp_path / "runs")
+        return work.rows([recipe], {"procedure": "p"}, lambda record, model: made.append(1) or {"data": record.data})
+
+    table(place)
+    first = rows()
+    assert rows() == first
+    assert len(made) == 1
+    table(place, shift=1.0)
+    assert rows() == [{"data": load(recipe.data).checksum()}] != first
+    assert len(made) == 2

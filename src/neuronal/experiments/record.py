@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
-from neuronal.experiments.storage import Damaged, read_sealed, write_sealed
+from neuronal.experiments.storage import Damaged, read_sealed, set_aside, write_sealed
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,10 @@ def cell_name(recipe: Recipe, seed: int) -> str:
 
 
 def write(record: Record, folder: Path) -> Path:
+    """Writes a record to its place; weights that lie there are of another training, and are set aside first."""
     path = folder / cell_name(record.recipe, record.seed)
+    with suppress(FileNotFoundError):
+        set_aside(path.with_suffix(".safetensors"), "outdated")
     write_sealed(path, record.to_json())
     return path
 

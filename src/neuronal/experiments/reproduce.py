@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from neuronal.convert.checkpoint import load_model, save_model
+from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Listed
 from neuronal.experiments.claim import Claimed, claim, divided
 from neuronal.experiments.environment import environment
@@ -49,6 +50,7 @@ class Work:
     def __init__(self, folder: Path, watch: Watch | None = None, say: Callable[[str], None] | None = None) -> None:
         self.folder, self.watch = folder, watch
         self.say = say or (lambda line: None)
+        self._checksums: dict[str, str] = {}
         self.network_seconds = 0.0
         """What all trainings that were asked for took, whenever and whoever trained them."""
 
@@ -66,7 +68,7 @@ class Work:
         make_writable(cells)
         path = cells / cell_name(recipe, seed)
         with claim(path, wait=True):
-            found = self._kept(path)
+            found = self._kept(path, recipe.data)
             if found is None:
                 self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
                 found = record, model = trained(recipe, seed)
@@ -74,8 +76,8 @@ class Work:
                     raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
                 model.cpu().eval()
                 if is_first_process():
-                    save_model(model, path.with_suffix(".safetensors"))
                     write(record, cells)
+                    save_model(model, path.with_suffix(".safetensors"))
         self.network_seconds += found[0].seconds
         return replace(found[0], recipe=recipe), found[1]
 
@@ -87,8 +89,9 @@ class Work:
     ) -> list[Mapping[str, Any]]:
         """What ``measure`` says of every recipe's network with every seed of its own, in order.
 
-        A row is made once and kept in ``folder``. Processes that want the same rows divide them among themselves, and with
-        them the training of the networks. A network that did not train has a row with the reason as its ``failure``.
+        A row is made once for the data as they are, and kept in ``folder``. Processes that want the same rows divide them
+        among themselves, and with them the training of the networks. A network that did not train has a row with the reason
+        as its ``failure``.
 
         Args:
             recipes: The networks.
@@ -109,22 +112,39 @@ class Work:
             except NotTrained as failed:
                 made = {"row": {"failure": str(failed)}, "seconds": 0.0}
             if is_first_process():
-                write_sealed(path(cell), {"how": how, **made})
+                write_sealed(path(cell), {"how": how, "data": self._checksum(cell.recipe.data), **made})
             return made
 
+        places = {path(cell): cell for cell in cells}
+
+        def kept(place: Path) -> Mapping[str, Any] | None:
+            found = _kept_row(place)
+            now = self._checksum(places[place].recipe.data)
+            # Rows of before data were noted are taken as they are.
+            return found if found is None or found.get("data", now) == now else None
+
         before = self.network_seconds
-        found = dict(divided(cells, path, _kept_row, make))
+        found = dict(divided(cells, path, kept, make))
         # Of all networks, whoever made their rows.
         self.network_seconds = before + sum(found[cell]["seconds"] for cell in cells)
         return [found[cell]["row"] for cell in cells]
 
-    def _kept(self, path: Path) -> tuple[Record, nn.Module] | None:
-        """The record at ``path`` and its network, if both are there and sound."""
+    def _checksum(self, data: str) -> str:
+        """What the data are now, looked at once."""
+        if data not in self._checksums:
+            self._checksums[data] = load(data).checksum()
+        return self._checksums[data]
+
+    def _kept(self, path: Path, data: str) -> tuple[Record, nn.Module] | None:
+        """The record at ``path`` and its network, if both are there, sound, and of the data as they are now."""
         weights = path.with_suffix(".safetensors")
         # The first process writes, so it alone can say what there is: all train, or none.
         if from_first(lambda: path.exists() and weights.exists()):
             try:
-                return read(path), load_model(weights)
+                record = read(path)
+                if not record.data or record.data == self._checksum(data):
+                    return record, load_model(weights)
+                self.say(f"{path.name} is trained again: the data at {data} have changed since")
             except (Damaged, ValueError) as damage:
                 self.say(f"{path.name} is trained again: {damage}")
         return None
