@@ -13,7 +13,7 @@ from torch import nn
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset
 from neuronal.data.redrawn import redrawn
-from neuronal.experiments.procedures.finding import Finding, Verdict
+from neuronal.experiments.procedures.finding import Finding, Verdict, ours
 from neuronal.experiments.procedures.geometric import protocol_table
 from neuronal.experiments.protocols import measure_of, method, row_of
 from neuronal.experiments.recipe import Recipe
@@ -33,13 +33,12 @@ SNAPSHOTS = {1: 20, 2: 40}
 """At most so many, and the last, of where the points, or lines, are; there are far more points than lines."""
 
 
+SHOWN = 0.1
+"""The rate at which the paper shows steps."""
 JUDGED = (
-    "Lowest RMSE or highest accuracy: ahead of every other method in the mean, and beyond chance (paired intervals at 95%, "
-    "corrected for their number) against all; against some of them is a part, against none it is not reproduced. A boundary "
-    "moves, or turns, least if the largest step of any of its units, median over seeds, is smaller than that of every "
-    "other method; a tie is not least. "
-    "Best with every method at one rate: ahead in the mean by more than two standard errors of each difference; ahead by "
-    "less is a part."
+    "Lowest RMSE, highest accuracy, and best with every method at one rate: as under Table 3. A boundary moves, or turns, "
+    "least if the largest step of any of its units, median over seeds, is smaller than that of every other method; a tie is "
+    "not least. The paper shows steps at rate 0.1, and compares results at two rates; the rest is ours."
 )
 
 
@@ -146,7 +145,8 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     for rate in sorted({row["rate"] for row in result["same_rates"]}):
         rows = {r["method"]: r for r in result["same_rates"] if r["rate"] == rate and "values" in r}
         if "GmP" in rows and len(rows) > 1:
-            found += [_least(rows, rate, result["inputs"]), _alike(rows, rate)]
+            least = _least(rows, rate, result["inputs"])
+            found += [least if rate == SHOWN else ours(least), ours(_alike(rows, rate))]
     return found + _below_one(result)
 
 
