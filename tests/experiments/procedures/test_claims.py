@@ -2,8 +2,8 @@
 
 import pytest
 
-from neuronal.experiments.procedures.farkas.accuracy_table import findings
-from neuronal.experiments.procedures.farkas.claims import judged, learnt, outcome
+from neuronal.experiments.procedures.farkas.accuracy_table import JUDGED, findings
+from neuronal.experiments.procedures.farkas.claims import judged, learnt, outcome, rows_of
 from neuronal.experiments.record import Failure, Record
 
 CHANCE = 0.1
@@ -27,11 +27,33 @@ def verdict(kind, *rows, **more):
         ([0.90, 0.91, 0.85], [0.80, 0.90, 0.84], "reproduced in part"),
         ([0.90, 0.91, 0.85], [0.80, 0.92, 0.84], "not reproduced"),
         ([0.90], [0.80], "reproduced in part"),
+        ([0.90, 0.91, 0.84], [0.80, 0.90, 0.84], "reproduced in part"),
+        ([0.90, 0.90, 0.90], [0.90, 0.90, 0.90], "not reproduced"),
         ([0.80, 0.81, 0.82], [0.90, 0.91, 0.92], "not reproduced"),
     ],
 )
-def test_better_needs_an_interval_or_every_seed(own, other, expected):
+def test_better_needs_an_interval_or_no_seed_that_is_worse(own, other, expected):
     assert verdict("better", row("a", own), row("b", other)) == expected
+
+
+def test_the_seeds_that_are_better_are_counted_where_the_interval_leaves_it_open():
+    a, sure, open_ = row("a", [0.90, 0.91, 0.92]), row("b", [0.80, 0.81, 0.82 + 1e-4]), row("b", [0.1, 0.9, 0.5])
+    claim = {"kind": "better", "row": "a", "than": "b", "text": "t", "ours": True}
+    (shown,), (not_shown,) = (judged([claim], [a, b], CHANCE) for b in (sure, open_))
+    assert "seeds;" not in shown.numbers
+    assert (not_shown.verdict, not_shown.numbers.endswith("better in 3 of 3 seeds")) == ("not shown", True)
+
+
+def test_one_that_never_left_chance_may_only_be_slower():
+    a, slow = row("a", [0.40, 0.41, 0.42]), row("b", [0.10, 0.11, 0.09]) | {"epochs": 12}
+    claim = {"kind": "better", "row": "a", "than": "b", "text": "t"}
+    (found,) = judged([claim], [a, slow], CHANCE)
+    assert found.verdict == "reproduced in part"
+    assert found.numbers.endswith("; better in 3 of 3 seeds; the other had not left chance after 12 epochs")
+    # One run that left chance, or runs that broke down, need no more epochs.
+    for other in (row("b", [0.10, 0.11, 0.16]), row("b", [], broken=(0, 1, 2))):
+        (found,) = judged([claim], [a, other], CHANCE)
+        assert (found.verdict, "left chance" in found.numbers) == ("reproduced", False)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +74,34 @@ def test_a_run_that_broke_down_counts_as_chance():
     assert "error 5.00% (1 seeds), 2 of 3 runs failed" in found.numbers
 
 
-def test_alike_goes_by_points():
-    assert verdict("alike", row("a", [0.90]), row("b", [0.895]), within=1.0) == "reproduced"
-    assert verdict("alike", row("a", [0.90]), row("b", [0.88]), within=1.0) == "not reproduced"
+def test_so_does_a_run_that_is_stuck():
+    a, b = row("a", [0.9, 0.9, 0.9]), row("b", [0.95, 0.13, 0.07])
+    (found,) = judged([{"kind": "better", "row": "a", "than": "b", "text": "t"}], [a, b], CHANCE)
+    assert found.numbers.startswith("+51.67 points")
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "expected"),
+    [
+        ([0.900, 0.901, 0.902], [0.898, 0.900, 0.899], "reproduced"),
+        ([0.900, 0.901, 0.902], [0.910, 0.890, 0.900], "reproduced in part"),
+        ([0.90], [0.895], "reproduced in part"),
+        ([0.900, 0.901, 0.1], [0.898, 0.900, 0.899], "reproduced in part"),
+        ([0.90], [0.88], "not reproduced"),
+        ([0.900, 0.901, 0.902], [0.880, 0.881, 0.880], "not reproduced"),
+        ([0.90, 0.10], [0.10, 0.90], "not measured"),
+        ([0.10, 0.10], [0.90, 0.90], "not measured"),
+    ],
+)
+def test_alike_needs_the_interval_within_the_points(own, other, expected):
+    assert verdict("alike", row("a", own), row("b", other), within=1.0) == expected
+
+
+def test_alike_says_its_interval():
+    a, b = row("a", [0.90, 0.91, 0.92]), row("b", [0.90, 0.90, 0.90])
+    (found,) = judged([{"kind": "alike", "row": "a", "than": "b", "text": "t", "within": 1.0}], [a, b], CHANCE)
+    # Student's t of two degrees of freedom is 4.303, and 1 / sqrt(3) points the error of the mean.
+    assert found.numbers.startswith("+1.00 points (95%: -1.48 to +3.48)")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +121,16 @@ def test_failed_is_broken_down_or_at_chance(accuracy, broken, trains, fails):
 @pytest.mark.parametrize("kind", ["better", "alike"])
 def test_failures_on_both_sides_are_no_comparison(kind):
     assert verdict(kind, row("a", [0.1, 0.1]), row("b", [], broken=(0, 1)), within=1.0) == "not measured"
+
+
+def test_the_rules_name_both_thresholds_of_failing():
+    assert "below 1.5 times chance (15% for 10 classes)" in JUDGED
+    assert "no progress in the first five epochs" in JUDGED
+
+
+def test_rows_know_the_epochs_of_their_recipes():
+    answer = {"result": {"rows": [row("a", [0.5]), row("b", [0.5])]}, "recipes": [{"name": "a", "epochs": 3}]}
+    assert [one["epochs"] for one in rows_of(answer)] == [3, None]
 
 
 def test_claims_of_rows_that_are_not_there_are_left_out():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.procedures.farkas.claims import judged, outcome
+from neuronal.experiments.procedures.farkas.claims import IN_WORDS, judged, outcome, rows_of
 from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 NEAR = 0.5
 """Points of error from the reported one that are called the same; the papers of tables like this give no spread."""
 
-
 JUDGED = (
-    "Better: a 95% interval of the difference, seed by seed, says so; every single seed is a part. Alike: within "
-    "the points named. A run has failed if its loss stopped being finite or it ends at chance, and counts as "
-    "chance in differences. At the paper's own scale an error agrees with the reported one within half a point or "
-    "two standard errors."
+    f"{IN_WORDS} At the paper's own scale an error agrees with the reported one within half a point or two standard "
+    "errors."
 )
 
 
@@ -61,7 +58,7 @@ def parameters(recipe: Recipe) -> int:
 
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """The claims, and at the paper's own scale how far the errors are from the reported ones."""
-    rows, chance = answer["result"]["rows"], answer["result"]["chance"]
+    rows, chance = rows_of(answer), answer["result"]["chance"]
     found = judged(answer["options"].get("claims", ()), rows, chance)
     for row in rows if answer["scale"] == "paper" else ():
         given = answer["reported"].get(row["name"], {}).get("error")
