@@ -38,8 +38,28 @@ def test_without_reported_numbers(answer):
 def test_with_reported_numbers(answer):
     answer["reported"] = {"a": {"error": 7.5}, "b": {"error": 8.0, "parameters": 5678}}
     head, rows = cells(tables(answer)[0])
-    assert head[-2:] == ["reported (%)", "their parameters"]
+    assert head[-2:] == ["reported after 200 epochs (%)", "their parameters"]
     assert [r[-2:] for r in rows] == [["7.50", ""], ["8.00", "5,678"], ["", ""]]
+    head, _ = cells(tables(answer | {"scale": "paper"})[0])
+    assert head[-2] == "reported (%)"
+
+
+def test_runs_that_broke_down_have_no_shares(answer):
+    def over(*shares):
+        return dict.fromkeys(("dead_units", "dead_layers", "silent"), shares)
+
+    good, bad = row("a", [0.9, 0.8]), row("b", [], broken=(0,))
+    part = row("c", [0.9], broken=(1,))
+    good |= {"over_training": {"0": over(0.5, 0.1), "1": over(0.0, 0.3)}, "certificates": {}}
+    bad |= {"over_training": {"0": over(0.5)}, "certificates": {}}
+    part |= {"over_training": {"0": over(0.0, 0.1), "1": over(0.5)}, "certificates": {}}
+    made = answer | {"procedure": "activity", "result": {"rows": [good, bad, part], "chance": 0.1}}
+    _, rows = cells(tables(made)[0])
+    assert [one[3:] for one in rows] == [
+        ["20.0", "20.0", "50.0", "–", "–"],
+        ["–", "–", "–", "–", "–"],
+        ["10.0", "10.0", "10.0", "–", "–"],
+    ]
 
 
 def test_every_run_is_drawn_and_failures_are_marked(answer):

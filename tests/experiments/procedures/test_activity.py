@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from neuronal.data.dataset import Split
-from neuronal.experiments.procedures.farkas.activity import certified, findings, measure, off
+from neuronal.experiments.procedures.farkas.activity import MEASURES, certified, findings, measure, off
+from neuronal.experiments.procedures.farkas.claims import learnt
 from neuronal.experiments.reproduction import Setting
 from neuronal.nn import FarkasLinear
 from neuronal.recipes.farkas.layers import FASHION, smoke
@@ -61,7 +62,8 @@ def test_shares_before_training_and_after_every_epoch():
     for row in answer["result"]["rows"]:
         assert all(len(shares) == 3 for shares in row["over_training"]["0"].values())
     found = {one.claim: one for one in findings(answer)}
-    assert list(found) == ["never", "proved", "fewer", "fails"]
+    none_dead = "Farkas layers ensure that no neurons are dead (Conclusion)"
+    assert list(found) == ["never", "proved", "Beyond the paper: fewer", "fails", none_dead]
     assert found["never"].verdict == found["proved"].verdict == "reproduced"
     assert "all 4 layers certified in 1 of 1" in found["proved"].numbers
 
@@ -74,3 +76,69 @@ def test_a_training_that_breaks_down_is_said_to():
     assert row["certificates"] == {}
     assert "loss became" in row["failed"]["0"]
     assert findings({"result": result, "options": options})[0].verdict == "reproduced"
+
+
+DEAD, SILENT, SURE = (
+    {"kind": "fewer_dead", "row": "f", "than": "s", "text": "fewer"},
+    {"kind": "never_silent", "row": "f", "than": "s", "text": "never"},
+    {"kind": "certified", "row": "f", "text": "proved"},
+)
+WHOLE = {"layers": 4, "certified": 4, "refuted": 0, "margin": 0.05, "checked": True}
+
+
+def row(name, dead, *, accuracy=0.5, broken=(), proofs=()):
+    """Shares of dead units at the end, seed by seed; seeds in ``broken`` were looked at once."""
+    over = {
+        str(seed): {measure: [0.0] if seed in broken else [0.0, share] for measure in MEASURES}
+        for seed, share in enumerate(dead)
+    }
+    reached = {seed: accuracy for seed in over if int(seed) not in broken}
+    found = learnt(reached, {str(seed): "nan" for seed in broken}, 0.1)
+    facts = {"name": name, "neuron": "farkas" if name == "f" else "standard", "over_training": over}
+    return facts | found | {"certificates": dict(enumerate(proofs))}
+
+
+def said(*claims, rows):
+    return findings({"result": {"rows": rows, "chance": 0.1}, "options": {"claims": claims}})
+
+
+def test_runs_that_broke_down_are_left_out():
+    rows = [row("f", [0.3, 0.1], broken=(0,)), row("s", [0.2, 0.2])]
+    fewer, never, _ = said(DEAD, SILENT, rows=rows)
+    assert (fewer.verdict, fewer.numbers) == (
+        "shown",
+        "10.0% of units dead at the end, against 20.0%; fewer in 1 of 1 seeds",
+    )
+    assert (never.verdict, "(2 looks, 1 seeds)" in never.numbers) == ("not reproduced", True)
+
+
+def test_nothing_is_measured_of_a_network_that_always_broke_down():
+    rows = [row("f", [0.3, 0.1], broken=(0, 1)), row("s", [0.2, 0.2])]
+    found = said(DEAD, SILENT, rows=rows)
+    assert [one.verdict for one in found] == ["not measured"] * 3
+    # Of the standard network there is nothing to say either; the claim is about the other.
+    (never,) = said(SILENT, rows=[row("f", [0.0]), row("s", [0.2], broken=(0,))])
+    assert (never.verdict, "s: " in never.numbers) == ("reproduced", False)
+
+
+@pytest.mark.parametrize(
+    ("dead", "accuracy", "verdict"),
+    [
+        ([0.2, 0.0], 0.5, "not true as stated"),
+        ([0.0, 0.0], 0.5, "reproduced"),
+        # What never learnt is not what the paper means.
+        ([0.2, 0.2], 0.1, "not measured"),
+    ],
+)
+def test_dead_units_of_networks_that_learnt_refute_that_there_are_none(dead, accuracy, verdict):
+    *_, none = said(DEAD, rows=[row("f", dead, accuracy=accuracy), row("s", [0.5, 0.5])])
+    assert none.verdict == verdict
+    assert verdict != "not true as stated" or none.numbers.startswith("1 of 2 Farkas networks that learnt")
+
+
+def test_a_margin_is_that_of_networks_certified_as_a_whole():
+    (whole,) = said(SURE, rows=[row("f", [0.0], proofs=[WHOLE])])
+    assert "in 1 of 1 trained networks, margin at least 0.05" in whole.numbers
+    (part,) = said(SURE, rows=[row("f", [0.0], proofs=[WHOLE, WHOLE | {"certified": 3, "refuted": 1}])])
+    assert (part.verdict, "margin" in part.numbers) == ("reproduced in part", False)
+    assert "refuted in 1" in part.numbers

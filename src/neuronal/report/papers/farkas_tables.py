@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
 
+from neuronal.experiments.procedures.farkas.activity import values
 from neuronal.experiments.procedures.farkas.cutoff import ROUNDING
 from neuronal.report.drawn import columns, title_of
 
@@ -25,7 +27,7 @@ def _failed(row: Mapping[str, Any]) -> str:
 def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
     reported = answer["reported"]
     heads = ["error (%)", "failed", "parameters"]
-    heads += ["reported (%)"] if reported else []
+    heads += ["reported (%)" if answer["scale"] == "paper" else "reported after 200 epochs (%)"] if reported else []
     heads += ["their parameters"] if any("parameters" in given for given in reported.values()) else []
     drawn = columns(title_of(answer), ["network", "neuron"], heads, "mean ± standard error over the runs that learnt")
     for row in answer["result"]["rows"]:
@@ -42,16 +44,22 @@ def _activity(answer: Mapping[str, Any]) -> list[Table]:
         title_of(answer),
         ["network"],
         ["error (%)", "failed", "dead units (%)", "dead layers (%)", "silent images, most (%)", "certified", "refuted"],
-        "means over seeds at the end of training; silent images: the most at any time; layers certified and refuted",
+        "means over runs that did not break down, at the end of training; silent images: the most at any time; layers "
+        "certified and refuted",
     )
     for row in answer["result"]["rows"]:
-        over = list(row["over_training"].values())
         proofs = list(row["certificates"].values())
-        ends = [f"{100 * sum(of[name][-1] for of in over) / len(over):.1f}" for name in ("dead_units", "dead_layers")]
+        ends = [
+            _percent([of[-1] for of in values(row, name).values()], fmean) for name in ("dead_units", "dead_layers")
+        ]
+        silent = _percent([share for of in values(row, "silent").values() for share in of], max)
         counts = [f"{sum(p[v] for p in proofs)}/{sum(p['layers'] for p in proofs)}" for v in ("certified", "refuted")]
-        silent = f"{100 * max(max(of['silent']) for of in over):.1f}"
-        drawn.add_row(row["name"], _error(row), _failed(row), *ends, silent, *counts)
+        drawn.add_row(row["name"], _error(row), _failed(row), *ends, silent, *(counts if proofs else ("–", "–")))
     return [drawn]
+
+
+def _percent(shares: Sequence[float], one: Callable[[Sequence[float]], float]) -> str:
+    return f"{100 * one(shares):.1f}" if shares else "–"
 
 
 def _born_dead(answer: Mapping[str, Any]) -> list[Table]:

@@ -14,7 +14,7 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.procedures.farkas.accuracy_table import parameters
-from neuronal.experiments.procedures.farkas.claims import Claim, found, judged, learnt, said
+from neuronal.experiments.procedures.farkas.claims import Claim, found, judged, learnt, rows_of, said
 from neuronal.experiments.procedures.finding import Finding, Verdict
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -34,7 +34,9 @@ MEASURES = ("dead_units", "dead_layers", "silent")
 JUDGED = (
     "A layer is never silent if no image leaves it so at any look. Units are fewer dead if they are in every "
     "seed, in part if in some and in all together. Certified means every layer of every trained network; some "
-    "networks are a part."
+    "networks are a part. Runs whose loss stopped being finite are left out of all of it: most are looked at once, before "
+    "training. That no unit is dead is looked for at the end of training, in Farkas networks that learnt. Errors are "
+    "judged as those of Table 1."
 )
 
 
@@ -120,45 +122,78 @@ def certified(model: nn.Module, looked: Split) -> dict[str, Any]:
 
 
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
-    """The claims, in their order."""
-    rows, chance = answer["result"]["rows"], answer["result"]["chance"]
+    """The claims, in their order; and where some are of dead units, whether there are any."""
+    rows, chance = rows_of(answer), answer["result"]["chance"]
     by_name = {row["name"]: row for row in rows}
     answers = []
     for claim in answer["options"].get("claims", ()):
         if claim["kind"] not in KINDS:
             answers += judged([claim], rows, chance)
         elif {claim["row"], claim.get("than", claim["row"])} <= set(by_name):
-            answers.append(found(claim, *KINDS[claim["kind"]](claim, by_name)))
-    return answers
+            # No paper says so, whatever results of before have.
+            beyond = claim["kind"] == "fewer_dead" or claim.get("ours")
+            answers.append(found({**claim, "ours": beyond}, *KINDS[claim["kind"]](claim, by_name)))
+    asked = any(claim["kind"] == "fewer_dead" for claim in answer["options"].get("claims", ()))
+    return [*answers, _none_dead(rows)] if asked else answers
 
 
-Rows = Mapping[str, Mapping[str, Any]]
+Row = Mapping[str, Any]
+Rows = Mapping[str, Row]
 
 
-def values(row: Mapping[str, Any], name: str) -> list[Sequence[float]]:
-    """One of the shares over training, a list per seed."""
-    return [shares[name] for shares in row["over_training"].values()]
+def values(row: Row, name: str) -> dict[str, Sequence[float]]:
+    """One of the shares over training by seed, of the runs that did not break down."""
+    return {seed: shares[name] for seed, shares in row["over_training"].items() if seed in row["accuracy"]}
 
 
 def _never_silent(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
     row = rows[claim["row"]]
-    worst = max(max(of) for of in values(row, "silent"))
-    looks = sum(map(len, values(row, "silent")))
-    text = f"at most {100 * worst:.2f}% of images leave a layer silent ({looks} looks, {row['seeds']} seeds)"
-    if than := claim.get("than"):
-        text += f"; {than}: up to {100 * max(max(of) for of in values(rows[than], 'silent')):.1f}%"
+    shares = values(row, "silent").values()
+    if not shares:
+        return "not measured", said(row)
+    worst = max(map(max, shares))
+    looks = sum(map(len, shares))
+    text = f"at most {100 * worst:.2f}% of images leave a layer silent ({looks} looks, {len(shares)} seeds)"
+    if (than := claim.get("than")) and (others := values(rows[than], "silent").values()):
+        text += f"; {than}: up to {100 * max(map(max, others)):.1f}%"
     return "reproduced" if worst == 0 else "not reproduced", text
 
 
 def _fewer_dead(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
-    own, other = ([of[-1] for of in values(rows[claim[key]], "dead_units")] for key in ("row", "than"))
-    better = sum(a < b for a, b in zip(own, other, strict=True))
-    verdict: Verdict = "reproduced" if better == len(own) else "reproduced in part"
-    if sum(own) >= sum(other):
-        verdict = "not reproduced"
-    means = (100 * sum(of) / len(of) for of in (own, other))
-    text = "{:.1f}% of units dead at the end, against {:.1f}%".format(*means)
-    return verdict, f"{text}; fewer in {better} of {len(own)} seeds"
+    both = [values(rows[claim[key]], "dead_units") for key in ("row", "than")]
+    ends = [(both[0][seed][-1], both[1][seed][-1]) for seed in both[0] if seed in both[1]]
+    if not ends:
+        return "not measured", f"{said(rows[claim['row']])}, against {said(rows[claim['than']])}"
+    better = sum(own < other for own, other in ends)
+    own, other = (100 * sum(of) / len(ends) for of in zip(*ends, strict=True))
+    verdict: Verdict = (
+        "reproduced" if better == len(ends) else "reproduced in part" if own < other else "not reproduced"
+    )
+    text = f"{own:.1f}% of units dead at the end, against {other:.1f}%"
+    return verdict, f"{text}; fewer in {better} of {len(ends)} seeds"
+
+
+def _none_dead(rows: Sequence[Row]) -> Finding:
+    """What the paper concludes from one unit that is active for every image."""
+    claim = "Farkas layers ensure that no neurons are dead (Conclusion)"
+    ends = {}
+    for row in rows:
+        if row["neuron"] == "farkas":
+            shares = values(row, "dead_units")
+            ends |= {(row["name"], seed): of[-1] for seed, of in shares.items() if seed not in row["failed"]}
+    if not ends:
+        return Finding(claim, "not measured", "no Farkas network learnt")
+    dead = [share for share in ends.values() if share > 0]
+    if not dead:
+        return Finding(claim, "reproduced", f"none on the images looked at, in {len(ends)} networks that learnt")
+    (most, _), share = max(ends.items(), key=lambda item: item[1])
+    return Finding(
+        claim,
+        "not true as stated",
+        f"{len(dead)} of {len(ends)} Farkas networks that learnt have units that are off on every image looked at, "
+        f"{100 * min(dead):.1f}% to {100 * share:.1f}% of them (most in {most}); what is proved is one active unit per "
+        "layer and image",
+    )
 
 
 def _certified(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
@@ -168,7 +203,9 @@ def _certified(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
         return "not measured", said(row)
     whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
     text = f"all {proofs[0]['layers']} layers certified in {whole} of {len(proofs)} trained networks"
-    if margins := [proof["margin"] for proof in proofs if proof["margin"] is not None]:
+    # Of layers that are certified; where others are not, it is no margin of the network.
+    margins = [proof["margin"] for proof in proofs if proof["margin"] is not None]
+    if margins and whole == len(proofs):
         text += f", margin at least {min(margins):.2g}"
     if refuted := sum(proof["refuted"] > 0 for proof in proofs):
         text += f"; refuted in {refuted}"
