@@ -10,6 +10,7 @@ from rich.table import Table
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.report.figures import Drawing
 from neuronal.report.papers import (
+    farkas_answers,
     farkas_figures,
     farkas_tables,
     geometric_answers,
@@ -31,6 +32,7 @@ FIGURES: dict[str, Any] = (
 )
 """By procedure."""
 ANSWERS: dict[str, Any] = {
+    "farkas": farkas_answers.answers,
     "geometric": geometric_answers.answers,
     "implicit_bias": implicit_bias_answers.answers,
 }
