@@ -1,21 +1,30 @@
 """Networks that are compared have the same size."""
 
+from math import prod
 from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import nn
 
 from neuronal.experiments.procedures.farkas import accuracy_table
 from neuronal.experiments.procedures.farkas.accuracy_table import parameters
+from neuronal.experiments.run import network
+from neuronal.nn import FarkasConv2d
 from neuronal.recipes import REPRODUCTIONS
 from neuronal.recipes.farkas import REPORTED_1, TABLE1
-from neuronal.recipes.farkas.networks import CIFAR, PUBLISHED, farkasnet, resnet
+from neuronal.recipes.farkas.networks import CIFAR, PUBLISHED, SIZES, farkasnet, resnet
+
+NETS, NORMS = ("ResNet", "FarkasNet"), ("batch norm", "no norm")
+
+
+IMAGES = SimpleNamespace(shape=(3, 32, 32), in_chans=3, img_size=32, num_outputs=10, name="cifar10")
 
 
 @pytest.fixture(autouse=True)
 def shapes_alone(monkeypatch):
     """Sizes do not need the images themselves."""
-    images = SimpleNamespace(shape=(3, 32, 32), in_chans=3, img_size=32, num_outputs=10, name="cifar10")
-    monkeypatch.setattr(accuracy_table, "load", lambda _: images)
+    monkeypatch.setattr(accuracy_table, "load", lambda _: IMAGES)
 
 
 @pytest.mark.parametrize("depth", [18, 34, 50, 101, 152])
@@ -27,17 +36,51 @@ def test_farkasnets_have_the_parameters_of_the_resnets_beside_them(depth):
 @pytest.mark.parametrize("depth", [18, 34, 50, 101])
 def test_the_published_ones_have_the_reported_parameters(depth):
     found = parameters(farkasnet(CIFAR, depth, "none", **PUBLISHED))
-    assert found == pytest.approx(REPORTED_1[f"FarkasNet{depth}, no norm"]["parameters"], rel=5e-4)
+    row = f"FarkasNet{depth} as published, no norm" if depth == 18 else f"FarkasNet{depth}, no norm"
+    assert found == pytest.approx(REPORTED_1[row]["parameters"], rel=5e-4)
+
+
+def test_farkasnet18_has_far_more_work_than_resnet18():
+    for depth, millions in {18: (112.8, 35.0), 34: (72.3, 69.1), 50: (93.8, 81.4), 101: (169.5, 157.2)}.items():
+        found = tuple(multiply_adds(make(CIFAR, depth, "none")) / 1e6 for make in (farkasnet, resnet))
+        assert found == pytest.approx(millions, abs=0.05)
+        assert all(f"{number:.1f}" in SIZES for number in millions)
+
+
+def multiply_adds(recipe):
+    """Of all convolutions and the head for one image, counted as they are called."""
+    counts = []
+
+    def count(layer, x, y):
+        fan_in = x[0].shape[1] * prod(getattr(layer, "kernel_size", (1,)))
+        counts.append(y[0].numel() * fan_in)
+
+    model = network(recipe, IMAGES, 0).to("meta")
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d | FarkasConv2d | nn.Linear):
+            layer.register_forward_hook(count)
+    model(torch.empty(1, 3, 32, 32, device="meta"))
+    return sum(counts)
 
 
 def test_table_1_has_all_sixteen_cells_with_the_papers_schedule():
     small, paper = (TABLE1.scales[scale].recipes for scale in ("small", "paper"))
-    assert set(REPORTED_1) < {recipe.name for recipe in small} < {recipe.name for recipe in paper}
+    cells = {f"{net}{depth}, {norm}" for net in NETS for depth in (18, 34, 50, 101) for norm in NORMS}
+    assert len(cells) == 16
+    assert cells | set(REPORTED_1) == {recipe.name for recipe in small} < {recipe.name for recipe in paper}
     for recipe in (*small, *paper):
         assert (recipe.schedule, recipe.batch_size, recipe.scaling) == ("step", 128, "unit")
         assert (recipe.crop, recipe.flip, recipe.cutout, recipe.cutout_fill) == (4, True, 16, "mean")
         assert recipe.lr == (0.1 if "batch norm" in recipe.name else 0.01)
         assert len(recipe.seeds) == 3
+    assert {(recipe.norm, recipe.epochs) for recipe in small} == {("batch", 4), ("none", 12)}
+    assert "4 epochs with batch norm and 12 without" in TABLE1.departs
+
+
+def test_the_published_network_runs_at_smoke_too():
+    *_, recipe = TABLE1.scales["smoke"].recipes
+    assert recipe.name == "FarkasNet18 as published, no norm"
+    assert dict(recipe.model_options) == {"published": True, "rule": "max", "width": 8}
 
 
 def test_every_claim_is_about_rows_there_are():
@@ -49,7 +92,15 @@ def test_every_claim_is_about_rows_there_are():
             }
             assert rows <= names or name == "farkas/table4_best_practice"
     full = REPRODUCTIONS["farkas/table4_best_practice"].scales["small"]
-    assert {claim["row"] for claim in full.options["claims"]} <= {recipe.name for recipe in full.recipes}
+    names = {claim[key] for claim in full.options["claims"] for key in ("row", "than") if key in claim}
+    assert names <= {recipe.name for recipe in full.recipes}
+
+
+def test_table_4_compares_at_equal_rates_too():
+    claims = REPRODUCTIONS["farkas/table4_best_practice"].scales["small"].options["claims"]
+    equal = [claim for claim in claims if "than" in claim and claim["row"][-4:] == claim["than"][-4:]]
+    assert len(equal) == 4
+    assert all(claim["ours"] for claim in equal)
 
 
 def test_tables_share_what_they_train_alike():

@@ -176,7 +176,7 @@ def _fewer_dead(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
 def _none_dead(rows: Sequence[Row]) -> Finding:
     """What the paper concludes from one unit that is active for every image."""
     claim = "Farkas layers ensure that no neurons are dead (Conclusion)"
-    ends = {}
+    ends: dict[tuple[str, str], float] = {}
     for row in rows:
         if row["neuron"] == "farkas":
             shares = values(row, "dead_units")
