@@ -190,8 +190,8 @@ def _none_dead(rows: Sequence[Row]) -> Finding:
     return Finding(
         claim,
         "not true as stated",
-        f"{len(dead)} of {len(ends)} Farkas networks that learnt have units that are off on every image looked at, "
-        f"{100 * min(dead):.1f}% to {100 * share:.1f}% of them (most in {most}); what is proved is one active unit per "
+        f"{len(dead)} of {len(ends)} Farkas networks that learnt have dead units, off on every image looked at: "
+        f"{100 * min(dead):.1f}% to {100 * share:.1f}% of all units (most in {most}); what is proved is one active unit per "
         "layer and image",
     )
 
