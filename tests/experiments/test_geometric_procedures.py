@@ -160,7 +160,8 @@ def test_verdicts_of_widths():
 
 def start(name, width, values, **further):
     mean = {"estimate": asdict(estimate(values))}
-    return {"start": name, "width": width, "signal": 0.5, "values": values, "failed": 0} | mean | further
+    known = {"start": name, "width": width, "signal": 0.5, "values": values, "failed": 0, "overlap": 0.0}
+    return known | {"seeds": list(range(len(values)))} | mean | further
 
 
 def against_glorot(*rows):
@@ -183,8 +184,16 @@ def test_starts_are_paired_by_seed():
     glorot = start("SP, Glorot", 10, [4.0, 5.0, 6.0], seeds=[0, 1, 2])
     (found,) = against_glorot(glorot, start("GmP, scale 1", 10, [6.01, 5.0, 4.01], seeds=[2, 1, 0]))
     assert found.verdict == "shown"
-    # Without seeds, and with one that failed, nothing says which is which.
-    assert not against_glorot(glorot, start("GmP, scale 1", 10, [6.01, 5.0], failed=1))
+    # No seed has both.
+    assert not against_glorot(glorot, start("GmP, scale 1", 10, [6.01, 5.0], failed=1, seeds=[3, 4]))
+
+
+def test_starts_on_splits_of_the_same_rows_have_wider_intervals():
+    glorot = start("SP, Glorot", 10, [4.0, 5.0, 6.0, 5.0])
+    own = start("GmP, scale 1", 10, [4.1, 5.3, 6.1, 5.35])
+    (plain,), (split,) = (against_glorot(*(one | {"overlap": by} for one in (glorot, own))) for by in (0.0, 0.25))
+    assert plain.numbers.endswith("larger beyond chance at 10")
+    assert "beyond chance" not in split.numbers
 
 
 def moved(method, values, steps, inputs=2):

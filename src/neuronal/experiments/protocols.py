@@ -82,8 +82,7 @@ def _row(recipe: Recipe, records: Sequence[Record], *, curves: bool = False) -> 
         "failed": {str(r.seed): r.failure.reason for r in records if r.failure},
     }
     if recipe.redrawn:
-        # A fifth of what is drawn is for testing; draws of a part of the rows have as much less in common.
-        row["overlap"] = 0.25 * recipe.redrawn
+        row["overlap"] = overlap(recipe)
     if not sound:
         return row
     measure = measure_of(sound)
@@ -102,6 +101,11 @@ def _row(recipe: Recipe, records: Sequence[Record], *, curves: bool = False) -> 
             "seconds": sum(record.seconds for record in sound),
         }
     )
+
+
+def overlap(recipe: Recipe) -> float:
+    """Test rows per training row where seeds split the same rows; draws of a part of them have as much less in common."""
+    return 0.25 * recipe.redrawn
 
 
 def _top5(records: Sequence[Record]) -> dict[str, Any]:
@@ -158,12 +162,20 @@ def measure_of(records: Sequence[Record]) -> str:
     return "rmse" if "rmse" in records[0].metrics else "accuracy"
 
 
+def group_of(row: Mapping[str, Any]) -> tuple[str, int, str]:
+    """What rows, or differences of them, that are compared have in common."""
+    return row["data"], row["batch"], row["protocol"]
+
+
+def groups_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, str]]:
+    return list(dict.fromkeys(map(group_of, rows)))
+
+
 def against(rows: Sequence[Mapping[str, Any]], of: str) -> list[dict[str, Any]]:
     """Method ``of`` less every other, seed by seed, within each group of rows with the same data, batch and protocol."""
     found = []
-    groups = dict.fromkeys((row["data"], row["batch"], row["protocol"]) for row in rows)
-    for data, batch, protocol in groups:
-        own = [r for r in rows if (r["data"], r["batch"], r["protocol"]) == (data, batch, protocol) and "values" in r]
+    for group in groups_of(rows):
+        own = [row for row in rows if group_of(row) == group and "values" in row]
         first = next((row for row in own if row["method"] == of), None)
         others = [row for row in own if row["method"] != of]
         if first is None:
@@ -174,7 +186,8 @@ def against(rows: Sequence[Mapping[str, Any]], of: str) -> list[dict[str, Any]]:
                 continue
             gap = difference(one, other, comparisons=len(others), overlap=first.get("overlap", 0.0))
             found.append(
-                {"data": data, "batch": batch, "protocol": protocol, "method": of, "against": row["method"]}
+                dict(zip(("data", "batch", "protocol"), group, strict=True))
+                | {"method": of, "against": row["method"]}
                 | asdict(gap)
                 | {"is_shown": gap.is_shown}
             )

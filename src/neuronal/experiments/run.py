@@ -132,6 +132,11 @@ def run(recipe: Recipe, seed: int, *, on_epoch: Callable[[Epoch], None] | None =
     return trained(recipe, seed, on_epoch=on_epoch)[0]
 
 
+def drawn(source: Dataset, recipe: Recipe, seed: int) -> Dataset:
+    """The data of a cell, split by its seed if the recipe says so, and scaled."""
+    return (redrawn(source, recipe.redrawn, seed) if recipe.redrawn else source).scaled(recipe.scaling)
+
+
 def training_data(recipe: Recipe, data: Dataset, seed: int) -> tuple[Split, Split]:
     """What a cell is trained on, and what is held out: with all labels right, whatever becomes of the others."""
     train, held = data.train.held_out(recipe.holdout, seed)
@@ -165,7 +170,7 @@ def trained(
         checkpoints: Where the state is kept; a folder that has one is gone on from.
     """
     source, chosen = load(recipe.data), _probes(recipe)
-    data = (redrawn(source, recipe.redrawn, seed) if recipe.redrawn else source).scaled(recipe.scaling)
+    data = drawn(source, recipe, seed)
     started = perf_counter()
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)

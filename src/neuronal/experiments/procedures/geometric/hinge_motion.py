@@ -12,14 +12,13 @@ from torch import nn
 
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset
-from neuronal.data.redrawn import redrawn
 from neuronal.experiments.procedures.finding import Finding, Verdict, ours
 from neuronal.experiments.procedures.geometric import protocol_table
 from neuronal.experiments.protocols import measure_of, method, row_of
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import cell_name
 from neuronal.experiments.reproduction import Setting
-from neuronal.experiments.run import network
+from neuronal.experiments.run import drawn, network
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     result = protocol_table.measure(setting, work)
     rates = [replace(one, lr=lr) for one in setting.recipes for lr in setting.options["same_rates"]]
     rows = [row_of(recipe, work) for recipe in rates]
-    data = _data(rates[0])
+    data = drawn(load(rates[0].data), rates[0], rates[0].seeds[0])
     trained = [one for one, row in zip(rates, rows, strict=True) if one.seeds[0] in row["seeds"]]
     return result | {
         "same_rates": rows,
@@ -61,19 +60,12 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     }
 
 
-def _data(recipe: Recipe) -> Dataset:
-    """What the first seed is trained on."""
-    source = load(recipe.data)
-    data = redrawn(source, recipe.redrawn, recipe.seeds[0]) if recipe.redrawn else source
-    return data.scaled(recipe.scaling)
-
-
 def _picture(recipe: Recipe, data: Dataset, work: Work) -> dict[str, Any]:
     """Motion of the first seed step by step, the places of its units, and what the network puts out."""
     seed = recipe.seeds[0]
     record, model = work.network(recipe, seed)
     seen, measure = record.probes["hinge_motion"], measure_of([record])
-    # Where data changed, a record is made anew and the weights of the one before may still lie beside it.
+    # A picture of other weights than those that were judged, copied there by whoever, would be worse than none.
     if abs((test := _test(model, data)) - record.metrics[measure]) > 0.01:
         raise ValueError(
             f"The weights kept of {recipe.name} at rate {recipe.lr:g} are not those of its record: test {measure} "

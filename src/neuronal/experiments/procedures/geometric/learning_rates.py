@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from neuronal.experiments.procedures.finding import Finding, Verdict
-from neuronal.experiments.procedures.geometric.protocol_table import UNITS, ahead
+from neuronal.experiments.procedures.geometric.protocol_table import TEN_TIMES, UNITS, ahead
 from neuronal.experiments.protocols import method, row_of
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.tune import choose
@@ -64,7 +64,7 @@ def _ten_times(data: str, best: Mapping[str, float | None]) -> list[Finding]:
         return []
     verdict: Verdict = "not reproduced"
     if "GmP" in rates and all(rates["GmP"] > rate for rate in others):
-        ten = all(rates["GmP"] >= 9.9 * rate for rate in others)
+        ten = all(rates["GmP"] >= TEN_TIMES * rate for rate in others)
         verdict = "reproduced" if ten else "reproduced in part"
     numbers = ", ".join(f"{name} {'failed' if rate is None else format(rate, 'g')}" for name, rate in best.items())
     return [Finding(f"{data}: the best rate of GmP is ten times that of the others", verdict, numbers)]

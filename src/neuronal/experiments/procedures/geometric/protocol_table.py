@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
-from neuronal.experiments.protocols import against, both, in_top5
+from neuronal.experiments.protocols import against, both, group_of, groups_of, in_top5
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 UNITS = {"rmse": (1.0, "", ".3f"), "accuracy": (100.0, "%", ".2f"), "top5": (100.0, "%", ".2f")}
 """Factor, unit and digits a measure is written with."""
 WHAT = {"rmse": "lowest RMSE", "accuracy": "highest accuracy", "top5": "highest top-5 accuracy"}
+TEN_TIMES = 9.9
+"""A rate is ten times another from here on."""
 NEAR = 0.99
 """A curve is there once it has this share of the best of all other methods."""
 
@@ -51,9 +53,9 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     found: list[Finding] = []
     five, best = in_top5(result["rows"]), result["best"]
     for rows, differences in ((result["rows"], result["differences"]), (five, result.get("top5_differences", ()))):
-        for group in _groups(rows):
-            own = [row for row in rows if _group(row) == group]
-            gaps = [gap for gap in differences if _group(gap) == group]
+        for group in groups_of(rows):
+            own = [row for row in rows if group_of(row) == group]
+            gaps = [gap for gap in differences if group_of(gap) == group]
             if len(own) > 1 and any(row["method"] == best for row in own):
                 found.append(_is_best(own, gaps, best))
     found += _on_all(result["rows"], result["differences"], best) + _ten_times(result["rows"], best)
@@ -65,8 +67,8 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
 def fastest(rows: Sequence[Mapping[str, Any]], best: str) -> list[Finding]:
     """Figure 4: the epochs each method needs to nearly the best accuracy of all but the paper's."""
     found = []
-    for group in _groups(rows):
-        own = {row["method"]: row["curves"] for row in rows if _group(row) == group and "curves" in row}
+    for group in groups_of(rows):
+        own = {row["method"]: row["curves"] for row in rows if group_of(row) == group and "curves" in row}
         means = {
             name: [fmean(column) for column in zip(*as_long(curves["followed_accuracy"]), strict=True)]
             for name, curves in own.items()
@@ -93,17 +95,9 @@ def as_long(curves: Sequence[Sequence[float]]) -> list[list[float]]:
     return [[*curve, *[curve[-1]] * (length - len(curve))] for curve in curves]
 
 
-def _group(row: Mapping[str, Any]) -> tuple[str, int, str]:
-    return row["data"], row["batch"], row["protocol"]
-
-
-def _groups(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, str]]:
-    return list(dict.fromkeys(map(_group, rows)))
-
-
 def _is_best(rows: Sequence[Mapping[str, Any]], gaps: Sequence[Mapping[str, Any]], best: str) -> Finding:
     """Whether a method is the best of a group."""
-    data, batch, protocol = _group(rows[0])
+    data, batch, protocol = group_of(rows[0])
     sound = [row for row in rows if "values" in row]
     measure = sound[0]["measure"] if sound else "accuracy"
     places = "" if batch is None or measure == "rmse" else f", batches of {batch}"
@@ -156,13 +150,13 @@ def _on_all(rows: Sequence[Mapping[str, Any]], gaps: Sequence[Mapping[str, Any]]
     """Where there are several sets: on how many of them the method is best, by each protocol."""
     found = []
     for protocol in dict.fromkeys(row["protocol"] for row in rows):
-        groups = [group for group in _groups(rows) if group[2] == protocol]
+        groups = [group for group in groups_of(rows) if group[2] == protocol]
         if len({data for data, _, _ in groups}) < 2:
             continue
         lowest, shown = [], []
         for group in groups:
-            own = [gap for gap in gaps if _group(gap) == group]
-            measure = next((row["measure"] for row in rows if _group(row) == group and "measure" in row), "rmse")
+            own = [gap for gap in gaps if group_of(gap) == group]
+            measure = next((row["measure"] for row in rows if group_of(row) == group and "measure" in row), "rmse")
             lowest += [group[0]] if own and all(_lead(gap, measure) > 0 for gap in own) else []
             shown += [group[0]] if own and judged(own, measure) == "reproduced" else []
         count = len(groups)
@@ -180,11 +174,11 @@ def _on_all(rows: Sequence[Mapping[str, Any]], gaps: Sequence[Mapping[str, Any]]
 def _ten_times(rows: Sequence[Mapping[str, Any]], best: str) -> list[Finding]:
     """Whether the tuned rate of a method is ten times that of every other, over all sets and batches."""
     good, cases = 0, []
-    for group in _groups(rows):
-        rates = {r["method"]: r["rate"] for r in rows if _group(r) == group and "tuning" in r and "values" in r}
+    for group in groups_of(rows):
+        rates = {r["method"]: r["rate"] for r in rows if group_of(r) == group and "tuning" in r and "values" in r}
         others = [rate for name, rate in rates.items() if name != best]
         if best in rates and others:
-            good += all(rates[best] >= 9.9 * rate for rate in others)
+            good += all(rates[best] >= TEN_TIMES * rate for rate in others)
             data, batch, _ = group
             place = data if len({r["batch"] for r in rows if r["data"] == data}) < 2 else f"{data} {batch}"
             cases.append(f"{place} {', '.join(f'{name} {rate:g}' for name, rate in rates.items())}")

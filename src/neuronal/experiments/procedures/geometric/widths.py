@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from neuronal.data.catalogue import load
-from neuronal.data.redrawn import redrawn
 from neuronal.experiments.compare import difference, estimate
 from neuronal.experiments.procedures.finding import Finding, all_or_some, ours
+from neuronal.experiments.protocols import overlap
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
-from neuronal.experiments.run import network
+from neuronal.experiments.run import drawn, network
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ ALIKE = 1.05
 
 
 JUDGED = (
-    "A signal does not depend on the width if the largest is at most 1.5 times the smallest; the widest network "
-    "trains as well if its error is at most 1.2 times the least and no seed fails. A start does as well as another at a "
-    "width if the paired 95% interval of the difference, corrected for the number of widths, ends at no more than 5% of the "
-    "other's error; shown if so at every width. The paper compares with no start of deviation 1, nor GmP's start with "
-    "Glorot's: that is ours."
+    "A signal does not depend on the width if the largest is at most 1.5 times the smallest; the widest network trains as "
+    "well if its error is at most 1.2 times the least and no seed fails. A start does as well as another at a width if "
+    "the paired 95% interval of the difference, corrected for the number of widths and for splits of the same rows, ends "
+    "at no more than 5% of the other's error; shown if so at every width. The paper compares with no start of deviation "
+    "1, nor GmP's start with Glorot's: that is ours."
 )
 
 
@@ -50,7 +50,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
                 {"start": recipe.name, "width": width}
                 | {"signal": signal.mean, "signal_error": signal.standard_error}
                 | {"seeds": [record.seed for record in records], "values": values}
-                | {"failed": len(one.seeds) - len(values)}
+                | {"failed": len(one.seeds) - len(values), "overlap": overlap(one)}
                 | ({"estimate": asdict(estimate(values))} if values else {})
             )
     return {"rows": rows}
@@ -58,8 +58,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
 def _signal(recipe: Recipe, seed: int) -> float:
     """Root mean square of what the last hidden layer puts out before training."""
-    data = load(recipe.data)
-    data = (redrawn(data, recipe.redrawn, seed) if recipe.redrawn else data).scaled(recipe.scaling)
+    data = drawn(load(recipe.data), recipe, seed)
     features = network(recipe, data, seed).features
     return float(outputs(features, data.train.x).double().square().mean().sqrt())  # type: ignore[arg-type]
 
@@ -111,7 +110,7 @@ def _against_glorot(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
         one, other = (_by_seed(every[width]) for every in (geometric, glorot))
         if not one.keys() & other.keys():
             continue
-        gap = difference(one, other, comparisons=len(widths))
+        gap = difference(one, other, comparisons=len(widths), overlap=glorot[width]["overlap"])
         good += gap.high is not None and gap.high <= (ALIKE - 1) * fmean(other.values())
         worse += [str(width)] if gap.is_shown and gap.mean > 0 else []
         interval = "no interval" if gap.low is None else f"{gap.low:+.2f} to {gap.high:+.2f}"
@@ -127,7 +126,4 @@ def _against_glorot(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
 
 def _by_seed(row: Mapping[str, Any]) -> dict[int, float]:
-    """Results of before seeds were kept are in the order of the recipe's, if none failed."""
-    if "seeds" not in row and row["failed"]:
-        return {}
-    return dict(zip(row.get("seeds", range(len(row["values"]))), row["values"], strict=True))
+    return dict(zip(row["seeds"], row["values"], strict=True))
