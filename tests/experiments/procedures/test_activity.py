@@ -53,7 +53,7 @@ def test_shares_before_training_and_after_every_epoch():
     claims = (
         {"kind": "never_silent", "row": "farkas", "than": "standard", "text": "never"},
         {"kind": "certified", "row": "farkas", "text": "proved"},
-        {"kind": "fewer_dead", "row": "farkas", "than": "standard", "text": "fewer"},
+        {"kind": "fewer_dead", "row": "farkas", "than": "standard", "text": "fewer", "ours": True},
         {"kind": "fails", "row": "standard", "text": "fails"},
         {"kind": "certified", "row": "nobody", "text": "not there"},
     )
@@ -79,7 +79,7 @@ def test_a_training_that_breaks_down_is_said_to():
 
 
 DEAD, SILENT, SURE = (
-    {"kind": "fewer_dead", "row": "f", "than": "s", "text": "fewer"},
+    {"kind": "fewer_dead", "row": "f", "than": "s", "text": "fewer", "ours": True},
     {"kind": "never_silent", "row": "f", "than": "s", "text": "never"},
     {"kind": "certified", "row": "f", "text": "proved"},
 )

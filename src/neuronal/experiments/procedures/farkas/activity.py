@@ -130,9 +130,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         if claim["kind"] not in KINDS:
             answers += judged([claim], rows, chance)
         elif {claim["row"], claim.get("than", claim["row"])} <= set(by_name):
-            # No paper says so, whatever results of before have.
-            beyond = claim["kind"] == "fewer_dead" or claim.get("ours")
-            answers.append(found({**claim, "ours": beyond}, *KINDS[claim["kind"]](claim, by_name)))
+            answers.append(found(claim, *KINDS[claim["kind"]](claim, by_name)))
     asked = any(claim["kind"] == "fewer_dead" for claim in answer["options"].get("claims", ()))
     return [*answers, _none_dead(rows)] if asked else answers
 
