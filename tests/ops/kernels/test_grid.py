@@ -60,6 +60,29 @@ def test_nodes_solve_them_and_the_residual_is_a_bound(units, kind, coupling):
 
 
 @pytest.mark.usefixtures("no_pairs")
+def test_rows_that_end_too_wide_are_not_tried_on_few_nodes(monkeypatch):
+    """Units at both ends stay, so nodes that are close enough for s times the target are not for the solution."""
+    from neuronal.ops.kernels import grid
+
+    a = torch.randn(2, 130).clamp(-2, 2) * 0.8
+    a[1, :2] = torch.tensor([-5.0, 5.0])
+    both = solved(a, [-0.5])
+    assert (both.residual <= 1e-4).all()
+    original = grid.forward
+
+    class OnFewNodes:
+        def __getitem__(self, programs):
+            return lambda *given, **options: None if options["AGAIN"] else original[programs](*given, **options)
+
+    monkeypatch.setattr(grid, "forward", OnFewNodes())
+    found = solved(a, [-0.5])
+    assert found.residual[0] <= 1e-4
+    assert found.residual[1] == float("inf")
+    assert found.steps[1] == 1
+    assert torch.equal(found.value[1], a[1])
+
+
+@pytest.mark.usefixtures("no_pairs")
 @pytest.mark.parametrize("kind", KINDS)
 def test_strong_couplings(kind):
     """Newton's method may run away, and splines err by too much where nodes are far apart; but the residual says so."""

@@ -246,9 +246,11 @@ def _some(
     todo = there & finite & (trivial == 0)
     residual = tl.where(todo, float("inf"), 0.0)
     steps = tl.where(todo, 1, 0)
-    # Neither rows that the nodes do not hold, nor those that they would be too far apart for.
-    todo = todo & holds(width, NODES)
-    own = tl.load(spacing_ptr + spacing_index(needed(width, NODES)), mask=todo, other=0.0)
+    # Neither rows that the nodes do not hold, nor those that they would be too far apart for. Units at both ends are pulled
+    # by |kappa| at most, so a row stays wider than its spread alone makes one think.
+    at_end = tl.maximum(width, slope * (high - low) - 2 * tl.abs(kappa))
+    todo = todo & holds(at_end, NODES)
+    own = tl.load(spacing_ptr + spacing_index(needed(at_end, NODES)), mask=todo, other=0.0)
     todo = todo & (tl.abs(kappa) * error(own, NODES) / scale + rounding <= goal)
     tried = todo[:, None]
     # Rows that a common grid would be too coarse for wait for their turn.
