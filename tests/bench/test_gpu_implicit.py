@@ -54,6 +54,28 @@ def test_a_block_is_measured_both_ways(tiny):
     json.dumps(row.to_json())
 
 
+def test_every_step_has_an_input_of_its_own():
+    block, out = torch.nn.Linear(3, 2, bias=False), torch.randn(4, 2)
+    inputs = [torch.randn(4, 3, requires_grad=True) for _ in range(2)]
+    action = implicit.steps(block, inputs, out)
+    for _ in range(2):
+        action()
+        assert all(torch.allclose(x.grad, out @ block.weight) for x in inputs)
+        assert torch.allclose(block.weight.grad, out.T @ inputs[1])
+
+
+def test_a_case_has_the_same_inputs_every_time(tiny, monkeypatch):
+    monkeypatch.setattr(implicit, "REPEATS", 3)
+    seen = []
+    monkeypatch.setattr(implicit, "steps", lambda block, inputs, out: seen.append(inputs) or (lambda: None))
+    for _ in range(2):
+        list(implicit.rows(CPU))
+    first, again = seen[0], seen[2]
+    assert len(first) == 3
+    assert all(map(torch.equal, first, again))
+    assert not torch.equal(first[0], first[1])
+
+
 @pytest.mark.parametrize("kind", [{"spread": 4.0}, {"iterations": 1}])
 def test_other_kinds_of_a_block_have_no_limit(tiny, monkeypatch, kind):
     monkeypatch.setattr(implicit, "CASES", (replace(TINY, **kind),))

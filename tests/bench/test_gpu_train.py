@@ -1,6 +1,7 @@
 """Both loops at a tiny size on the CPU, and work that is done ahead."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -62,6 +63,16 @@ def test_what_is_late_is_left(capsys):
 
     assert results([Job("sleep", time.sleep, (60,))], seconds=0.1) == {}
     assert "not done ahead in 0.1 s: sleep" in capsys.readouterr().err
+
+
+def test_processes_start_with_the_assembler_that_this_one_started_with(monkeypatch):
+    """Else what they compile has another name on disk than what this process looks for."""
+    monkeypatch.setattr(ahead, "_AT_START", None)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "torch's")
+    assert results([Job("it", os.getenv, ("TRITON_PTXAS_PATH",))]) == {"it": None}
+    monkeypatch.setattr(ahead, "_AT_START", "mine")
+    assert results([Job("it", os.getenv, ("TRITON_PTXAS_PATH",))]) == {"it": "mine"}
+    assert os.environ["TRITON_PTXAS_PATH"] == "torch's"
 
 
 def test_nothing_to_do_ahead():

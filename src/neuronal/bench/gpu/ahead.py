@@ -8,9 +8,11 @@ there comes along.
 from __future__ import annotations
 
 import gc
+import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
@@ -28,6 +30,8 @@ WORKERS = 12
 """Processes at a time, on a device that has room for as many large networks."""
 THREADS = 4
 """Of the compiler, per process; left to itself each would start as many as there are cores."""
+_ASSEMBLER = "TRITON_PTXAS_PATH"
+_AT_START = os.environ.get(_ASSEMBLER)
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float =
     pool = ProcessPoolExecutor(min(len(jobs), workers or WORKERS, cpu_count() or 1), mp_context=get_context("spawn"))
     patience = 0.0
     try:
-        running = {pool.submit(_alone, job): job for job in jobs}
+        with _as_at_start():
+            running = {pool.submit(_alone, job): job for job in jobs}
         for future in as_completed(running, timeout=seconds):
             job = running[future]
             try:
@@ -63,6 +68,24 @@ def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float =
         pool.shutdown(wait=False, cancel_futures=True)
         _end(set(active_children()) - before, patience)
     return found
+
+
+@contextmanager
+def _as_at_start() -> Iterator[None]:
+    """Inside, processes start as this one did.
+
+    torch.compile names another assembler than Triton's own. This process keeps to the one it asked first, and part of a
+    kernel's name on disk is which: a process that finds the other there from the start makes kernels that nobody finds.
+    """
+    now = os.environ.pop(_ASSEMBLER, None)
+    try:
+        if _AT_START is not None:
+            os.environ[_ASSEMBLER] = _AT_START
+        yield
+    finally:
+        os.environ.pop(_ASSEMBLER, None)
+        if now is not None:
+            os.environ[_ASSEMBLER] = now
 
 
 def _end(children: Collection[BaseProcess], patience: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -25,7 +25,8 @@ COUPLING = -0.5
 LIMIT = 2.5
 HORIZON = 1.5
 REPEATS = 10
-"""Steps between two looks at the clock, as a device is not waited for in every layer."""
+"""Steps between two looks at the clock, as a device is not waited for in every layer; each on inputs of its own, since how
+long a solve takes depends on the widest rows there are."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +108,17 @@ class MeasuredBlock:
 
 
 def measure_block(case: BlockCase, setting: Setting) -> MeasuredBlock:
-    """One block, the same every time: how long a solve takes depends on its widest rows."""
+    """One block, on inputs that are the same every time."""
     device = setting.device
     torch.manual_seed(0)
-    x = torch.randn(case.batch, case.channels, case.side, case.side, device=device, requires_grad=True)
+    shape = (case.batch, case.channels, case.side, case.side)
+    inputs = [torch.randn(shape, device=device, requires_grad=True) for _ in range(REPEATS)]
     plain = nn.Conv2d(case.channels, case.channels, case.kernel, padding=case.kernel // 2, bias=False).to(device)
     nn.init.normal_(plain.weight, std=case.spread * (case.kernel**2 * case.channels) ** -0.5)
     layer = ImplicitBiasConv2d.from_standard(plain, coupling=COUPLING, slope=SLOPE, steps=case.iterations or None)
-    out = torch.randn(case.batch, case.channels, case.side, case.side, device=device)
+    out = torch.randn(shape, device=device)
     actions = {
-        name: step(nn.Sequential(module, nn.BatchNorm2d(case.channels), nn.ReLU()).to(device), x, out)
+        name: steps(nn.Sequential(module, nn.BatchNorm2d(case.channels), nn.ReLU()).to(device), inputs, out)
         for name, module in (("Conv2d", plain), ("implicit", layer))
     }
     # The verdict is on the other.
@@ -127,9 +129,9 @@ def measure_block(case: BlockCase, setting: Setting) -> MeasuredBlock:
     except NotCapturable as refused:
         note = f"no CUDA graph of the block: {refused}"
     with torch.no_grad():
-        rows = plain(x).flatten(2).flatten(0, 1)
+        rows = [plain(x).flatten(2).flatten(0, 1) for x in inputs]
     found, forward, backward = _alone(rows, device, once=bool(case.iterations))
-    steps = found.steps.float().mean().item()
+    taken = torch.cat([one.steps for one in found]).float().mean().item()
     return MeasuredBlock(
         case,
         plain_seconds=(time or eager)["Conv2d"].seconds,
@@ -137,61 +139,57 @@ def measure_block(case: BlockCase, setting: Setting) -> MeasuredBlock:
         eager=eager["implicit"],
         forward_seconds=forward,
         backward_seconds=backward,
-        residual=found.residual.max().item(),
-        converged=found.converged.float().mean().item(),
-        steps=steps,
-        bytes_moved=5 * rows.nbytes,
-        special_functions=len(rows) * special_functions(case.side**2, steps, case.iterations),
+        residual=max(one.residual.max().item() for one in found),
+        converged=torch.cat([one.converged for one in found]).float().mean().item(),
+        steps=taken,
+        bytes_moved=5 * rows[0].nbytes,
+        special_functions=len(rows[0]) * special_functions(case.side**2, taken, case.iterations),
         note=note,
     )
 
 
-def step(block: nn.Module, x: Tensor, out: Tensor) -> Callable[[], None]:
-    """Forward and backward, with fresh gradients."""
+def steps(block: nn.Module, inputs: Sequence[Tensor], out: Tensor) -> Callable[[], None]:
+    """Forward and backward on one input after the other, with fresh gradients."""
 
     def action() -> None:
-        x.grad = None
-        block.zero_grad()
-        block(x).backward(out)
+        for x in inputs:
+            x.grad = None
+            block.zero_grad()
+            block(x).backward(out)
 
     return action
 
 
 def _compared(actions: dict[str, Callable[[], None]], setting: Setting) -> dict[str, StepTime]:
-    def often(action: Callable[[], None]) -> Callable[[], None]:
-        def some() -> None:
-            for _ in range(REPEATS):
-                action()
-
-        return some
-
-    many = {name: often(action) for name, action in actions.items()}
-    times = side_by_side(many, "Conv2d", rounds=setting.rounds, warmup=2, cuda=setting.is_gpu)
+    times = side_by_side(actions, "Conv2d", rounds=setting.rounds, warmup=2, cuda=setting.is_gpu)
     return {
         name: StepTime(time.seconds / REPEATS, time.ratio, time.ratio_low, time.ratio_high)
         for name, time in times.items()
     }
 
 
-def _alone(rows: Tensor, device: torch.device, *, once: bool) -> tuple[Solution, float, float]:
-    """The solution of some rows, and seconds on the device of the solve and of its gradient, replayed if that can be.
+def _alone(inputs: Sequence[Tensor], device: torch.device, *, once: bool) -> tuple[list[Solution], float, float]:
+    """The solutions of some rows, and seconds on the device of a solve and of its gradient, replayed if that can be.
 
     With ``once`` the seconds are those of the mean coupling, of which one iteration is made.
     """
-    coupling, slope = (torch.full((len(rows),), v, device=device) for v in (COUPLING, SLOPE))
-    found, g = solve(rows, coupling, slope), torch.randn_like(rows)
+    coupling, slope = (torch.full((len(inputs[0]),), v, device=device) for v in (COUPLING, SLOPE))
+    found, g = [solve(rows, coupling, slope) for rows in inputs], torch.randn_like(inputs[0])
 
     def forward() -> None:
-        coupling_mean(rows, slope) if once else solve(rows, coupling, slope, check=False)
+        for rows in inputs:
+            coupling_mean(rows, slope) if once else solve(rows, coupling, slope, check=False)
 
     def backward() -> None:
-        if once:
-            torch.ops.neuronal.coupling_mean_vjp(g, rows, slope, False)
-        else:
-            torch.ops.neuronal.mean_field_vjp(g, found.value, coupling, slope, True, False, "tanh")
+        for rows, one in zip(inputs, found, strict=True):
+            if once:
+                torch.ops.neuronal.coupling_mean_vjp(g, rows, slope, False)
+            else:
+                torch.ops.neuronal.mean_field_vjp(g, one.value, coupling, slope, True, False, "tanh")
 
     with torch.no_grad():
-        return found, _replayed_seconds(forward, device), _replayed_seconds(backward, device)
+        there, back = (_replayed_seconds(action, device) / len(inputs) for action in (forward, backward))
+    return found, there, back
 
 
 def _replayed_seconds(action: Callable[[], None], device: torch.device) -> float:

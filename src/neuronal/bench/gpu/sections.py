@@ -31,7 +31,7 @@ class Section:
 SECTIONS: Mapping[str, Section] = {
     "ceilings": Section("what the device does at best", ceilings.rows),
     "implicit": Section(
-        "implicit convolution + batch norm + ReLU, forward + backward in float32, as CUDA graphs; "
+        "implicit convolution + batch norm + ReLU, forward + backward in float32, ten inputs as one CUDA graph; "
         "shares are of what the solve alone could at best",
         implicit.rows,
         implicit.ahead,
