@@ -6,7 +6,13 @@ from statistics import stdev
 import pytest
 
 from neuronal.experiments.compare import estimate
-from neuronal.experiments.procedures.geometric.protocol_table import ahead, as_long, fastest, findings
+from neuronal.experiments.procedures.geometric.protocol_table import (
+    ahead,
+    as_long,
+    fastest,
+    findings,
+    with_larger_batches,
+)
 from neuronal.experiments.protocols import METHODS, against, both, in_top5, method
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Failure, Record
@@ -183,6 +189,62 @@ def test_tuned_rates_are_compared_over_all_sets():
     assert found.numbers == "on 1 of 2: a SP 0.01, GmP 0.1; b SP 0.1, GmP 0.1"
 
 
+def test_rates_tried_once_for_all_batches_count_once():
+    def pair(batch, *tried):
+        return [
+            row_of(name, LOW, batch=batch, rate=rate, tuning=[{"value": value} for value in tried])
+            for name, rate in (("SP", 0.01), ("GmP", 0.1))
+        ]
+
+    claim = "the best rate of GmP is ten times that of every other method (clean)"
+    assert judged_rows(*pair(8, 0.1), *pair(16, 0.1))[claim].numbers == (
+        "tried once, for all batch sizes: d SP 0.01, GmP 0.1"
+    )
+    assert judged_rows(*pair(8, 0.1), *pair(16, 0.3))[claim].numbers == (
+        "on 2 of 2: d 8 SP 0.01, GmP 0.1; d 16 SP 0.01, GmP 0.1"
+    )
+    assert claim not in judged_rows(*pair(8, 0.1))
+
+
+def test_networks_of_the_same_data_are_told_apart():
+    rows = [row_of("SP", LOW), row_of("GmP", HIGH)]
+    answer = {"result": {"rows": rows, "differences": against(rows, "GmP"), "best": "GmP"}, "reported": {}}
+    for model, stop_after, start in (
+        ("resnet18", 0, "ResNet-18, 6 epochs, d"),
+        ("vgg6", 10, "VGG-6, at most 6 epochs, d"),
+        ("mlp1", 0, "d"),
+    ):
+        recipe = {"model": model, "epochs": 6, "stop_after": stop_after}
+        (found,) = findings(answer | {"recipes": [recipe]})
+        assert found.claim == f"{start}, batches of 8: GmP has the highest accuracy (clean)"
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict", "words"),
+    [
+        ((0.10, 0.10), "reproduced", "more beyond chance over SP, BN (4 seeds)"),
+        ((0.10, 0.0001), "reproduced in part", "more beyond chance over SP (4 seeds)"),
+        ((0.10, -0.10), "not reproduced", "more beyond chance over SP; less beyond chance over BN (4 seeds)"),
+        ((0.0001, 0.0001), "not reproduced", "none more beyond chance (4 seeds)"),
+    ],
+)
+def test_leads_are_compared_between_the_smallest_and_the_largest_batches(gains, verdict, words):
+    """GmP does as well with all sizes, and the others worse by what is given; a lead over itself is none."""
+
+    def less(values, by):
+        return [value - by + 0.001 * i * (-1) ** i for i, value in enumerate(values)]
+
+    rows = [row_of(name, HIGH, batch=batch) for name in ("GmP", "GmP+IMN") for batch in (64, 8)]
+    for name, gain in zip(("SP", "BN"), gains, strict=True):
+        rows += [row_of(name, LOW, batch=8), row_of(name, less(LOW, gain), batch=64)]
+    (found,) = with_larger_batches(rows, "GmP+IMN", "VGG-6")
+    assert found.claim == "VGG-6, d: GmP+IMN is further ahead with larger batches (clean)"
+    assert found.verdict == verdict
+    assert found.numbers.startswith("lead with batches of 8, 64 over SP +10.25, +")
+    assert found.numbers.endswith(words)
+    assert with_larger_batches([row for row in rows if row["batch"] == 8], "GmP+IMN") == []
+
+
 def test_a_reported_run_is_compared_with_runs():
     """Their deviation is 0.025; two of it, and what the mean of ours may be off by, are 0.056."""
     row = row_of("SP", [0.8, 0.85, 0.83, 0.79], protocol="published")
@@ -274,13 +336,34 @@ def test_findings_and_tables_of_top5():
     assert found["boston, batches of 64: GmP has the highest top-5 accuracy (clean)"].verdict == "not reproduced"
     assert found["the reported numbers, by the published protocol"].numbers == "1 of 1 within two standard errors"
     assert found["the reported top-5 accuracies, by the published protocol"].numbers.startswith("1 of 2")
-    one, five = tables(answer)
+    one, five, tried = tables(answer | {"options": OPTIONS})
     assert [list(table.columns[2].cells) for table in (one, five)] == [
         ["30.00 ± 1.00", ""],
         ["10.00 ± 1.00", "1.00 ± 1.00"],
     ]
     assert next(iter(five.columns[3].cells)).startswith("80.17")
     assert "top-5" in five.caption
+    assert [str(column.header) for column in tried.columns] == ["data", "method", "0.01", "0.1"]
+    assert [list(column.cells) for column in tried.columns] == [
+        ["boston, 64"] * 2,
+        ["SP", "GmP"],
+        ["10.00"] * 2,
+        ["10.00"] * 2,
+    ]
+    assert "tried with 2 seeds;" in tried.caption
+
+
+def test_rates_tried_with_one_batch_size_stand_once():
+    def row(batch):
+        tuning = [{"value": 0.1, "mean": 0.5, "failed": 0}, {"value": 1.0, "mean": None, "failed": 1}]
+        more = {"top5": {"values": LOW, "estimate": asdict(estimate(LOW))}, "tuning": tuning, "rate": 0.1}
+        return row_of("SP", LOW, batch=batch, **more)
+
+    answer = {"result": {"rows": [row(8), row(16)]}, "reported": {}, "title": "t", "where": "w", "scale": "small"}
+    answer |= {"procedure": "protocol_table", "options": {"tuning_batch": 16, "tuning_seeds": 1}}
+    *_, tried = tables(answer)
+    assert [list(column.cells) for column in tried.columns] == [["d"], ["SP"], ["50.00"], ["failed"]]
+    assert "tried with one seed and batches of 16, for all batch sizes" in tried.caption
 
 
 @pytest.mark.parametrize(
@@ -288,15 +371,26 @@ def test_findings_and_tables_of_top5():
     [([0.2, 0.6, 0.6], "reproduced"), ([0.2, 0.5, 0.6], "reproduced in part"), ([0.2, 0.3, 0.5], "not reproduced")],
 )
 def test_fastest_is_the_first_near_the_best_of_the_others(gmp, verdict):
-    def row(name, *curves):
-        return {"data": "d", "batch": 8, "protocol": "clean", "method": name, "curves": {"followed_accuracy": curves}}
+    def row(name, *curves, batch=1024):
+        place = {"data": "d", "batch": batch, "protocol": "clean", "method": name}
+        return place | {"curves": {"followed_accuracy": curves}}
 
     # BN gets to 0.59 in the third epoch: 99% of that is 0.584. Its other seed has stopped after the second.
     bn = row("BN", [0.3, 0.5, 0.61], [0.3, 0.57])
-    (found,) = fastest([row("SP", [0.1, 0.1, 0.1]), bn, row("GmP", gmp)], "GmP")
+    rows = [row("SP", [0.1, 0.1, 0.1]), bn, row("GmP", gmp)]
+    (found,) = fastest(rows, "GmP")
     assert found.verdict == verdict
-    assert "58.4%" in found.numbers
-    assert "SP never, BN 3" in found.numbers
+    assert found.numbers.startswith("of 3 epochs, mean over seeds: to 58.4% on held-out images SP never, BN 3, GmP ")
+    assert "training" not in found.numbers
+    for one in rows:
+        one["curves"]["accuracy"] = [[0.1, 0.9] if one["method"] == "GmP" else [0.1, 0.5]]
+    (found,) = fastest(rows, "GmP")
+    assert found.verdict == verdict
+    assert found.numbers.endswith("; to 49.5% on training images SP 2, BN 2, GmP 2")
+    # Figure 4 is of batches of 1,024.
+    (found,) = fastest([one | {"batch": 256} for one in rows], "GmP")
+    assert found.claim == "Beyond the paper: d, batches of 256: GmP converges fastest (clean)"
+    assert found.verdict == ("shown" if verdict == "reproduced" else "not shown")
     assert as_long([[1.0], [2.0, 3.0]]) == [[1.0, 1.0], [2.0, 3.0]]
     assert fastest([row("GmP", gmp)], "GmP") == []
 
@@ -345,7 +439,9 @@ def test_a_rate_at_the_end_of_the_list_is_marked(best, written):
         "reproduction": "r",
     }
     (table,) = tables(answer | {"procedure": "protocol_table"})
-    published, clean = (list(table.columns[place].cells) for place in (4, 6))
+    # Nothing is reported, and nothing has a column for it.
+    assert [str(column.header) for column in table.columns][2:6] == ["published", "its rate", "clean", "its rate"]
+    published, clean = (list(table.columns[place].cells) for place in (3, 5))
     # The paper's rate was not chosen from a list.
     assert (published, clean) == (["0.01"], [written])
     assert ("↑ ↓" in table.caption) == (best != 0.01)

@@ -30,8 +30,10 @@ class Judge:
 def test_the_word_is_that_of_all_verdicts(monkeypatch, verdicts, word):
     monkeypatch.setattr(geometric_answers, "PROCEDURES", {"p": Judge(*verdicts)})
     line = answers({"geometric/same_rate": {"procedure": "p", "scale": "paper"}}, Path())[-1]
-    assert line.startswith(f"**Is it better than standard units at the same rate?** {word}: set 0: GmP (clean): 0 of 2")
-    assert line.endswith("(`neuronal reproduce geometric/same_rate --scale paper`).")
+    head, *below = line.split("\n")
+    assert head == f"**Is it better than standard units at the same rate?** {word}."
+    again = "(`neuronal reproduce geometric/same_rate --scale paper`)"
+    assert below == [f"  - {v}: set {i}: GmP (clean): {i} of 2 {again}" for i, v in enumerate(verdicts)]
     assert "something else" not in line
 
 
@@ -39,4 +41,4 @@ def test_what_is_not_there_is_said():
     lines = answers({}, Path())
     assert len(lines) == len(QUESTIONS)
     for line in lines:
-        assert "** Not measured yet: not measured yet (`neuronal reproduce geometric/" in line
+        assert "** Not measured yet.\n  - not measured yet (`neuronal reproduce geometric/" in line

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from neuronal.experiments.procedures import PROCEDURES
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import BEYOND, Finding
 
 NOT_YET = "not measured yet"
 QUESTIONS: Mapping[str, Mapping[str, str]] = {
@@ -16,7 +16,11 @@ QUESTIONS: Mapping[str, Mapping[str, str]] = {
         "vgg6": "highest accuracy (clean)",
         "resnet50": "highest accuracy (clean)",
     },
-    "Does it take ten times larger rates?": {"uci": "is ten times", "learning_rate": "is ten times"},
+    "Does it take ten times larger rates?": {
+        "uci": "is ten times",
+        "vgg6": "is ten times",
+        "learning_rate": "is ten times",
+    },
     "Do boundaries move less in a step?": {
         "levy": "least per step, all at rate 0.1",
         "banana": "least per step, all at rate 0.1",
@@ -27,27 +31,27 @@ QUESTIONS: Mapping[str, Mapping[str, str]] = {
 
 
 def answers(measured: Mapping[str, Mapping[str, Any] | None], results: Path) -> list[str]:
-    """One line for each question: a word, the numbers, and where they are from.
+    """For each question a word, and below it what it rests on: a line per claim, with its numbers and where they are from.
 
     Args:
         measured: The results by the name of their reproduction; ``None`` for those that are not there.
         results: Folder of the result files; not needed here.
     """
     del results
-    return [f"**{question}** {_answer(measured, where)}." for question, where in QUESTIONS.items()]
+    return [f"**{question}** {_answer(measured, where)}" for question, where in QUESTIONS.items()]
 
 
 def _answer(measured: Mapping[str, Mapping[str, Any] | None], where: Mapping[str, str]) -> str:
     found: list[Finding] = []
-    parts = []
+    lines = []
     for short, words in where.items():
         result = measured.get(f"geometric/{short}")
-        scale = result["scale"] if result else "small"
+        again = f"(`neuronal reproduce geometric/{short} --scale {result['scale'] if result else 'small'}`)"
         own = [one for one in PROCEDURES[result["procedure"]].findings(result) if words in one.claim] if result else []
         found += own
-        said = "; ".join(f"{one.claim.removeprefix('Beyond the paper: ')}: {one.numbers}" for one in own) or NOT_YET
-        parts.append(f"{said} (`neuronal reproduce geometric/{short} --scale {scale}`)")
-    return f"{_word(found)}: {'; '.join(parts)}" if found else f"{NOT_YET.capitalize()}: {'; '.join(parts)}"
+        lines += [f"{one.verdict}: {one.claim.removeprefix(BEYOND)}: {one.numbers} {again}" for one in own]
+        lines += [] if own else [f"{NOT_YET} {again}"]
+    return "\n".join([f"{_word(found) if found else NOT_YET.capitalize()}.", *(f"  - {line}" for line in lines)])
 
 
 def _word(found: Sequence[Finding]) -> str:

@@ -62,7 +62,7 @@ def _side_by_side(sheet: Sheet, rows: Sequence[Mapping[str, Any]], methods: Sequ
         axes.set_xticks([])
     for axes in panels[::columns]:
         axes.set(ylabel="test RMSE" if lower else "test accuracy (%)")
-    _one_legend(sheet, panels, 4 if columns > 1 else 3)
+    _one_legend(sheet, panels, 6 if columns > 1 else 3)
 
 
 def _one_legend(sheet: Sheet, panels: Sequence[Any], columns: int) -> None:
@@ -114,7 +114,9 @@ def _band(axes: Any, number: int, label: str, curves: Sequence[Sequence[float]],
     columns = factor * np.array(as_long(curves))
     epochs = range(1, columns.shape[1] + 1)
     marker = MARKERS[number] if len(epochs) == 1 else ""
-    axes.plot(epochs, columns.mean(0), color=colour(number), linewidth=1.2, marker=marker, label=label)
+    # Every other one has gaps, through which a curve below is seen.
+    style: dict[str, Any] = {"linewidth": 1.2, "linestyle": (0, (4, 2)) if number % 2 else "-", "marker": marker}
+    axes.plot(epochs, columns.mean(0), color=colour(number), label=label, **style)
     axes.fill_between(epochs, columns.min(0), columns.max(0), color=colour(number), alpha=0.15, linewidth=0)
 
 

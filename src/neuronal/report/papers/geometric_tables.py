@@ -14,22 +14,27 @@ from neuronal.report.drawn import columns, title_of
 
 
 def protocol_table(answer: Mapping[str, Any]) -> list[Table]:
-    """One line per set, batch and method: reported, published and clean; a second table for top-5 accuracies."""
+    """One line per set, batch and method: reported, published and clean; others for top-5 accuracies and rates tried."""
     rows, reported = answer["result"]["rows"], answer["reported"]
     five = in_top5(rows)
     drawn = [_protocols(title_of(answer), rows, reported)]
-    return drawn + ([_protocols("Top-5 accuracy", five, reported.get("top5", {}))] if five else [])
+    drawn += [_protocols("Top-5 accuracy", five, reported.get("top5", {}))] if five else []
+    return drawn + ([_tried(rows, answer.get("options", {}))] if five else [])
 
 
 def _protocols(title: str, rows: Sequence[Mapping[str, Any]], reported: Mapping[str, Any]) -> Table:
-    head = ["reported", "published", "its rate", "clean", "its rate", "failed"]
-    drawn = columns(title, ["data", "method"], head)
+    # Without numbers of the same data there is nothing to put beside ours.
+    given = [reported_for(row, reported) for row in rows]
+    head = ["published", "its rate", "clean", "its rate", "failed"]
+    drawn = columns(title, ["data", "method"], ["reported", *head] if any(given) else head)
     measure = next((row["measure"] for row in rows if "measure" in row), "rmse")
     images = measure != "rmse"
     for data, batch, method in dict.fromkeys((row["data"], row["batch"], row["method"]) for row in rows):
         own = {r["protocol"]: r for r in rows if (r["data"], r["batch"], r["method"]) == (data, batch, method)}
-        given = reported_for(next(iter(own.values())), reported)
-        cells = ["" if given is None else written(*given, measure)]
+        cells = []
+        if any(given):
+            mean = reported_for(next(iter(own.values())), reported)
+            cells.append("" if mean is None else written(*mean, measure))
         for protocol in ("published", "clean"):
             row = own.get(protocol, {})
             estimate = row.get("estimate", {"mean": None, "standard_error": None})
@@ -46,6 +51,33 @@ def _protocols(title: str, rows: Sequence[Mapping[str, Any]], reported: Mapping[
     )
     if any(_end_of_list(row) for row in rows):
         drawn.caption += "; ↑ ↓ the largest, or smallest, of the rates tried: beyond it there may be a better one"
+    return drawn
+
+
+def _tried(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Table:
+    """What held-out data say of every rate tried: one line per method, and per batch size where each has its own."""
+    own = [row for row in rows if row.get("tuning")]
+    rates = list(dict.fromkeys(point["value"] for row in own for point in row["tuning"]))
+    drawn = columns("Rates tried", ["data", "method"], [f"{rate:g}" for rate in rates])
+    seen: list[Any] = []
+    once = "tuning_batch" in options
+    for row in own:
+        place = row["data"] if once else f"{row['data']}, {row['batch']}"
+        if (place, row["method"]) in seen:
+            continue
+        seen.append((place, row["method"]))
+        found = {point["value"]: point for point in row["tuning"]}
+        cells = (
+            "failed" if found[rate]["failed"] else written(found[rate]["mean"], None, "accuracy") for rate in rates
+        )
+        drawn.add_row(place, row["method"], *cells)
+    seeds = options.get("tuning_seeds", 1)
+    drawn.caption = (
+        "accuracy (%) on held-out data by learning rate, the highest of which is taken for clean; tried with "
+        f"{'one seed' if seeds == 1 else f'{seeds} seeds'}"
+        + (f" and batches of {options['tuning_batch']}, for all batch sizes" if once else "")
+        + "; failed: the loss became infinite or no number"
+    )
     return drawn
 
 
