@@ -92,10 +92,10 @@ _LINE = {"inputs": 1, "radii": (-1.0, 0.0, 1.0), "angles": (0.0, 1.0)}
 _PLANE = {"inputs": 2, "radii": (-1.0, 0.5, 1.0), "angles": (0.0, 0.25, 0.5, 0.75, 1.25)}
 
 
-def _boundary(name: str, where: str, options: dict[str, object]) -> Reproduction:
+def _boundary(name: str, space: str, where: str, options: dict[str, object]) -> Reproduction:
     return Reproduction(
         name=f"geometric/{name}",
-        title=f"The characteristic activation set of a unit with {options['inputs']} input(s)",
+        title=f"The characteristic activation set of a unit {space}",
         where=where,
         procedure="boundaries",
         scales={scale: Setting(options=options) for scale in ("smoke", "small", "paper")},
@@ -103,8 +103,8 @@ def _boundary(name: str, where: str, options: dict[str, object]) -> Reproduction
     )
 
 
-BOUNDARY_1D = _boundary("boundary_1d", "Figures 2a, 2b and 5", _LINE)
-BOUNDARY_2D = _boundary("boundary_2d", "Figures 1a and 6", _PLANE)
+BOUNDARY_1D = _boundary("boundary_1d", "on a line", "Figures 2a, 2b and 5", _LINE)
+BOUNDARY_2D = _boundary("boundary_2d", "in the plane", "Figures 1a and 6", _PLANE)
 
 # Figure 2
 
