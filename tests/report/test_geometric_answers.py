@@ -29,7 +29,7 @@ class Judge:
 )
 def test_the_word_is_that_of_all_verdicts(monkeypatch, verdicts, word):
     monkeypatch.setattr(geometric_answers, "PROCEDURES", {"p": Judge(*verdicts)})
-    line = answers({"geometric/same_rate": {"procedure": "p", "scale": "paper"}}, Path())[-1]
+    line = answers({"geometric/same_rate": {"procedure": "p", "scale": "paper"}}, Path())[-2]
     head, *below = line.split("\n")
     assert head == f"**Is it better than standard units at the same rate?** {word}."
     again = "(`neuronal reproduce geometric/same_rate --scale paper`)"
@@ -38,7 +38,8 @@ def test_the_word_is_that_of_all_verdicts(monkeypatch, verdicts, word):
 
 
 def test_what_is_not_there_is_said():
-    lines = answers({}, Path())
+    *lines, words = answers({}, Path())
+    assert words.startswith("Words: SP standard units, WN weight norm, ")
     assert len(lines) == len(QUESTIONS)
     for line in lines:
         assert "** Not measured yet.\n  - not measured yet (`neuronal reproduce geometric/" in line

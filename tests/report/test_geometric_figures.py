@@ -112,6 +112,18 @@ def test_accuracies_of_several_batches_share_an_axis_and_one_set_has_a_narrow_fi
     assert one.svg.count(">GmP<") == three.svg.count(">GmP<") == 1
 
 
+def test_a_curve_is_seen_through_the_one_that_lies_on_it(panels):
+    answer = compared("accuracy", ("d", 8, 0.1))
+    for row in answer["result"]["rows"]:
+        row["curves"] = {"accuracy": [[0.1, 0.2]], "loss": [[2.0, 1.0]], "followed_accuracy": [[0.1, 0.2]]}
+    drawings(answer)
+    for axes in panels[2][:3]:
+        # Those drawn first are below.
+        below, above, *_ = axes.get_lines()
+        assert list(below.get_ydata()) == list(above.get_ydata())
+        assert (below.is_dashed(), above.is_dashed()) == (False, True)
+
+
 def test_widths_have_bars_of_two_standard_errors(panels):
     rows = [
         {"start": start, "width": width, "signal": 1.0, "signal_error": 0.1}

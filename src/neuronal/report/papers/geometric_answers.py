@@ -8,6 +8,7 @@ from typing import Any
 
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.procedures.finding import BEYOND, Finding
+from neuronal.report.papers.geometric_tables import METHODS, legend
 
 NOT_YET = "not measured yet"
 QUESTIONS: Mapping[str, Mapping[str, str]] = {
@@ -28,17 +29,24 @@ QUESTIONS: Mapping[str, Mapping[str, str]] = {
     "Is it better than standard units at the same rate?": {"same_rate": "(clean)"},
 }
 """Reproductions that answer, and what is in the claims that do."""
+WORDS = (
+    f"Words: {legend(METHODS)}. *Published*: at the paper's rates, and what is chosen while training is chosen by what its "
+    "code goes by, mostly test data. *Clean*: every method's rate is tuned, and all is chosen, on held-out data: the "
+    "comparison to trust. *Beyond chance*: a paired 95% interval over seeds leaves zero out."
+)
 
 
 def answers(measured: Mapping[str, Mapping[str, Any] | None], results: Path) -> list[str]:
     """For each question a word, and below it what it rests on: a line per claim, with its numbers and where they are from.
+
+    The last line says what the words mean.
 
     Args:
         measured: The results by the name of their reproduction; ``None`` for those that are not there.
         results: Folder of the result files; not needed here.
     """
     del results
-    return [f"**{question}** {_answer(measured, where)}" for question, where in QUESTIONS.items()]
+    return [*(f"**{question}** {_answer(measured, where)}" for question, where in QUESTIONS.items()), WORDS]
 
 
 def _answer(measured: Mapping[str, Mapping[str, Any] | None], where: Mapping[str, str]) -> str:
