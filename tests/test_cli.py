@@ -123,7 +123,7 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words) for words, _ in BAD])
 def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch, words, message):
-    monkeypatch.setattr(engine_module, "run", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(engine_module, "trained", lambda *_, **__: pytest.fail("trained"))
     code, out, err = call(capsys, *words)
     assert code == 2
     assert out == ""
@@ -135,7 +135,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(capsys, monkeypatch, words, messa
 @pytest.mark.parametrize("place", ["file/below", "/proc/nowhere"])
 def test_no_write_access_is_said_before_training(capsys, monkeypatch, place):
     Path("file").write_text("")
-    monkeypatch.setattr(engine_module, "run", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(engine_module, "trained", lambda *_, **__: pytest.fail("trained"))
     code, _, err = call(capsys, "compare", "--out", place)
     assert code == 1
     assert err.startswith(f"neuronal: cannot use {place}")
@@ -185,7 +185,7 @@ def test_report_draws_again_without_training(capsys, monkeypatch):
     page = Path("runs/digits-fcn/report.html")
     before = page.read_text()
     page.unlink()
-    monkeypatch.setattr(engine_module, "run", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(engine_module, "trained", lambda *_, **__: pytest.fail("trained"))
     assert call(capsys, "report", "runs/digits-fcn")[0] == 0
     assert page.read_text() == before
     next(Path("runs/digits-fcn/cells").glob("zero_bias*")).unlink()
@@ -254,7 +254,7 @@ def test_stopping_a_fresh_sweep_counts_only_its_own_cells(capsys, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine_module, "run", stop)
+    monkeypatch.setattr(engine_module, "trained", stop)
     code, _, err = call(capsys, "compare", *QUICK, "--seeds", "0", "--fresh")
     assert code == 130
     assert "stopped; 0 of 2 cells are finished" in err

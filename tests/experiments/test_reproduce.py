@@ -13,7 +13,7 @@ from neuronal.experiments.procedures.zero_bias.contrast_table import findings
 from neuronal.experiments.procedures.zero_bias.interpolation import pairs_of_equal_pattern
 from neuronal.experiments.reproduce import Work, read_result, reproduce
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
-from neuronal.experiments.run import run
+from neuronal.experiments.run import trained
 from neuronal.recipes import PAPERS, REPRODUCTIONS
 from neuronal.recipes.zero_bias.networks import MNIST_FCN, smoke
 from neuronal.recipes.zero_bias.table1 import TABLE1_MNIST_FCN
@@ -52,7 +52,7 @@ def test_every_one_has_the_papers_own_setting(name):
 
 def test_what_is_trained_is_kept(tmp_path, monkeypatch):
     first = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path / "runs", results=tmp_path / "a")
-    monkeypatch.setattr("neuronal.experiments.claim.run", None)
+    monkeypatch.setattr("neuronal.experiments.engine.trained", None)
     second = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path / "runs", results=tmp_path / "b")
     assert read_result(first)["result"] == read_result(second)["result"]
 
@@ -65,9 +65,9 @@ def test_what_one_trained_is_there_for_the_others_under_their_own_names(tmp_path
 
     def counted(recipe, seed, **options):
         seeds.append(seed)
-        return run(recipe, seed, **options)
+        return trained(recipe, seed, **options)
 
-    monkeypatch.setattr("neuronal.experiments.claim.run", counted)
+    monkeypatch.setattr("neuronal.experiments.engine.trained", counted)
     records = Work(tmp_path).records([other])
     assert seeds == [1]
     assert {record.recipe.name for record in records} == {other.name}

@@ -91,7 +91,7 @@ def test_a_failing_cell_does_not_stop_the_others_and_is_kept(diverging, tmp_path
 
 
 def test_stopping_loses_no_finished_cell(quick_study, tmp_path, monkeypatch):
-    real, calls = engine_module.run, []
+    real, calls = engine_module.trained, []
 
     def stops_at_the_third(recipe, seed, **options):
         calls.append(seed)
@@ -100,7 +100,7 @@ def test_stopping_loses_no_finished_cell(quick_study, tmp_path, monkeypatch):
         return real(recipe, seed, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "run", stops_at_the_third)
+        patch.setattr(engine_module, "trained", stops_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             sweep(quick_study, tmp_path)
     listener = Listener()
@@ -110,7 +110,7 @@ def test_stopping_loses_no_finished_cell(quick_study, tmp_path, monkeypatch):
 
 
 def test_wrong_names_and_places_are_found_before_training(quick_study, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_module, "run", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(engine_module, "trained", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(ValueError, match="Unknown neuron"):
         sweep(replace(quick_study, families=("standard", "nothing")), tmp_path)
     (tmp_path / "file").write_text("")

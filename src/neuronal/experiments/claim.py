@@ -13,11 +13,10 @@ from time import sleep
 from typing import TypeVar
 
 from neuronal.experiments.cells import Cell
-from neuronal.experiments.engine import OnEpoch
-from neuronal.experiments.record import Record, cell_name, read, write
-from neuronal.experiments.run import run
+from neuronal.experiments.engine import OnEpoch, trained_into
+from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.storage import Damaged
-from neuronal.train.engine import from_first, is_first_process
+from neuronal.train.engine import from_first
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at what others are making."""
@@ -39,10 +38,7 @@ class Claimed:
 
         def make(cell: Cell) -> Record:
             started(cell)
-            record = run(cell.recipe, cell.seed, on_epoch=partial(on_epoch, cell))
-            if is_first_process():
-                write(record, folder)
-            return record
+            return trained_into(folder, cell.recipe, cell.seed, partial(on_epoch, cell))[0]
 
         yield from divided(cells, path, _finished, make)
 

@@ -1,6 +1,7 @@
 """Where cells are trained: here, in processes of this machine, or wherever an executor takes them.
 
-A worker writes its record itself, so that whoever dies, what is finished stays. A cell whose worker dies is tried again.
+A worker writes its record itself, so that whoever dies, what is finished stays. A cell whose worker dies is tried again, and
+one that takes long goes on from what was kept of it.
 """
 
 from __future__ import annotations
@@ -12,18 +13,27 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from multiprocessing import connection, get_context
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Protocol
 
+from torch import nn
+
 from neuronal.experiments.cells import Cell
+from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
-from neuronal.experiments.run import run
+from neuronal.experiments.run import WATCHERS, trained
+from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.engine import is_first_process
 from neuronal.train.progress import Epoch
+from neuronal.train.snapshot import OtherTraining
 
 OnEpoch = Callable[[Cell, Epoch], None]
+EVERY: int | timedelta = timedelta(minutes=5)
+"""How often the state of a cell in training is kept. Most have ended before."""
 
 
 class LostCell(RuntimeError):
@@ -38,9 +48,45 @@ class Engine(Protocol):
     ) -> Iterator[tuple[Cell, Record]]: ...
 
 
-def train_cell(cell: Cell, folder: Path, on_epoch: Callable[[Epoch], None] | None = None) -> Path:
-    """Trains one cell and writes its record into ``folder``."""
-    return write(run(cell.recipe, cell.seed, on_epoch=on_epoch), folder)
+def trained_into(
+    folder: Path, recipe: Recipe, seed: int, on_epoch: Callable[[Epoch], None] | None = None
+) -> tuple[Record, nn.Module]:
+    """Trains one cell, from where an earlier try has got to, and writes its record into ``folder``; its network besides.
+
+    The same comes out as if it had never been stopped.
+    """
+    begin = partial(trained, recipe, seed, on_epoch=on_epoch)
+    place = unfinished(folder, recipe, seed)
+    if WATCHERS.keys() & set(recipe.probes):
+        record, model = begin()
+    else:
+        kept = Checkpoints(place, EVERY, keep=1, at_end=False)
+        try:
+            record, model = begin(checkpoints=kept)
+        except OtherTraining:
+            # On other data, say.
+            forget(folder, recipe, seed)
+            record, model = begin(checkpoints=kept)
+    if is_first_process():
+        write(record, folder)
+    forget(folder, recipe, seed)
+    return record, model
+
+
+def unfinished(folder: Path, recipe: Recipe, seed: int) -> Path:
+    """Where the state of a cell in training is kept."""
+    return (folder / cell_name(recipe, seed)).with_suffix(".unfinished")
+
+
+def forget(folder: Path, recipe: Recipe, seed: int) -> None:
+    """Removes the state of a cell in training, if there is one."""
+    if is_first_process():
+        rmtree(unfinished(folder, recipe, seed), ignore_errors=True)
+
+
+def train_cell(cell: Cell, folder: Path, on_epoch: Callable[[Epoch], None] | None = None) -> None:
+    """What a worker is given to do; the record is all that it leaves."""
+    trained_into(folder, cell.recipe, cell.seed, on_epoch)
 
 
 class InTurn:
@@ -51,10 +97,7 @@ class InTurn:
     ) -> Iterator[tuple[Cell, Record]]:
         for cell in cells:
             started(cell)
-            record = run(cell.recipe, cell.seed, on_epoch=partial(on_epoch, cell))
-            if is_first_process():
-                write(record, folder)
-            yield cell, record
+            yield cell, trained_into(folder, cell.recipe, cell.seed, partial(on_epoch, cell))[0]
 
 
 @dataclass(frozen=True)

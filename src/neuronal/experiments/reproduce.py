@@ -17,12 +17,12 @@ from neuronal.convert.checkpoint import load_model, save_model
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Listed
 from neuronal.experiments.claim import Claimed, claim, divided
+from neuronal.experiments.engine import trained_into
 from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.recipe import Recipe
-from neuronal.experiments.record import Record, cell_name, read, write
+from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
-from neuronal.experiments.run import trained
 from neuronal.experiments.storage import (
     Damaged,
     make_writable,
@@ -71,12 +71,11 @@ class Work:
             found = self._kept(path, recipe.data)
             if found is None:
                 self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
-                found = record, model = trained(recipe, seed)
+                found = record, model = trained_into(cells, recipe, seed)
                 if record.failure:
                     raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
                 model.cpu().eval()
                 if is_first_process():
-                    write(record, cells)
                     save_model(model, path.with_suffix(".safetensors"))
         self.network_seconds += found[0].seconds
         return replace(found[0], recipe=recipe), found[1]

@@ -48,7 +48,7 @@ PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
 }
 
 WATCHERS = {"hinge_motion": HingeMotion}
-"""Probes that watch every step of the training."""
+"""Probes that watch every step of the training: one that goes on from a checkpoint would have missed the first."""
 
 TABLE_MODELS = ("fcn", "mlp1")
 """Networks that take rows of a table as well as images."""
@@ -210,7 +210,9 @@ def trained(
                 on_epoch=keep,
                 checkpoints=checkpoints,
             )
-            # All of them, also those before a checkpoint this went on from.
+            # All of them, also those before a checkpoint this went on from, whose time nobody here has taken.
+            earlier = fitted.epochs[: len(fitted.epochs) - len(epochs)]
+            started -= fitted.step_seconds * (earlier[-1].steps if earlier else 0)
             epochs, step_seconds = list(fitted.epochs), fitted.step_seconds
             metrics = _metrics(model, data) | ({"best_epoch": fitted.best_epoch} if fitted.best_epoch else {})
             if not isfinite(metrics["loss"]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Grid, Plan, Study, read_plan
 from neuronal.experiments.cost import Costs, measure
-from neuronal.experiments.engine import Engine, InTurn
+from neuronal.experiments.engine import Engine, InTurn, forget
 from neuronal.experiments.environment import environment
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.run import check
@@ -41,8 +41,8 @@ def sweep(
     """Runs every cell of ``study`` that has no record under ``folder`` yet; returns the records of all, in order.
 
     Among several processes of a launcher all train together, and the first one alone reads and writes files.
-    A record is written the moment its cell ends, so stopping at any time loses at most the cells in training. Where the data
-    are no longer what a record was made of, its cell is trained again.
+    A record is written the moment its cell ends, and the state of one in training every five minutes: stopping at any time
+    loses no more. Where the data are no longer what a record was made of, its cell is trained again.
 
     Args:
         study: What to run; every name in it is checked before the first cell is trained.
@@ -61,6 +61,8 @@ def sweep(
     for record in records.values():
         watch.cell_ended(record, reused=True)
     left = [cell for cell in cells if cell not in records]
+    for cell in left if fresh else ():
+        forget(folder / "cells", cell.recipe, cell.seed)
     for cell, record in (engine or InTurn()).train(left, folder / "cells", watch.cell_started, watch.epoch_ended):
         records[cell] = record
         watch.cell_ended(record, reused=False)

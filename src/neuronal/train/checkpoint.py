@@ -27,12 +27,14 @@ class Checkpoints:
         folder: Of this training alone; made if need be. With several processes, one that all of them see.
         every: A number of steps, or a time.
         keep: How many.
+        at_end: Whether the state after the last step is kept too.
         of: What, besides all that ``fit`` knows, has to be the same for a training to go on; plain values by name.
     """
 
     folder: Path | str
     every: int | timedelta = timedelta(minutes=5)
     keep: int = 3
+    at_end: bool = True
     of: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

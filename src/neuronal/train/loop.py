@@ -69,7 +69,8 @@ def fit(
 
     Raises:
         Diverged: The loss became NaN or infinite; the last checkpoint is of before.
-        ValueError: A plan that does not go with the data or the processes, or checkpoints of another training.
+        ValueError: A plan that does not go with the data or the processes, or (OtherTraining) checkpoints of another
+            training.
     """
     accelerator = accelerator_for(plan)
     loss_name, numbers = loss_for(train.answers, plan.loss), train.answers.is_floating_point()
@@ -122,7 +123,7 @@ def fit(
             correct.zero_()
             if on_epoch and accelerator.is_main_process:
                 on_epoch(progress.epochs[-1])
-        snapshots.save(engine, order.get_state(), losses, correct)
+        snapshots.save_at_end(engine, order.get_state(), losses, correct)
         engine.put_best()
     best = len(progress.epochs) - progress.plateau.since_best if engine.best else None
     return Fit(tuple(progress.epochs), median(progress.step_seconds), best)

@@ -22,6 +22,10 @@ from neuronal.train.optim import Plan
 from neuronal.train.progress import LOOK_EVERY, Losses, Progress
 
 
+class OtherTraining(ValueError):
+    """A checkpoint that is of another training than the one that found it."""
+
+
 class Snapshots:
     """The checkpoints of one training; does nothing without a folder.
 
@@ -85,6 +89,10 @@ class Snapshots:
         if engine.device.type == "cuda":
             torch.cuda.set_rng_state(tensors[f"random.{engine.rank}.cuda"], engine.device)
         self._found = None
+
+    def save_at_end(self, engine: Engine, order: Tensor, losses: Losses, correct: Tensor) -> None:
+        if self._chosen is not None and self._chosen.at_end:
+            self.save(engine, order, losses, correct)
 
     def save_when_due(self, engine: Engine, order: Tensor, losses: Losses, correct: Tensor) -> None:
         if self._chosen is not None and self._is_due(self._chosen.every):
@@ -194,7 +202,7 @@ def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:
             there, here = before.get(key, "nothing"), own[part].get(key, "nothing")
             if there != here:
                 what = key if key == part else f"{part} has {key}"
-                raise ValueError(
+                raise OtherTraining(
                     f"{path} is of another training: its {what} = {there}, this one's = {here}. Choose another folder."
                 )
 
