@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from neuronal.nn.farkas import Balance, FarkasConv2d, need_two
 from neuronal.nn.standard import Device, Dtype
+from neuronal.ops.farkas import relu_of_closed_sum
+from neuronal.ops.fusable import is_unwatched
 
 Norm = Callable[[int], nn.Module]
+MOST = 4096
+"""Channels the kernel for the end of a block has room for."""
 
 
 class FarkasResidual(nn.Module):
@@ -94,8 +100,39 @@ class _FarkasBlock(nn.Module):
             raise ValueError(
                 f"{type(self).__name__} needs a batch of images, (batch, channels, h, w), got {tuple(x.shape)}."
             )
-        y: Tensor = self.norm(self.relu(self.close(x + self.branch(x))))
+        y: Tensor = self.norm(self._closed(x, self.branch(x)))
         return y
+
+    def _closed(self, x: Tensor, h: Tensor) -> Tensor:
+        """relu(close(x + h)): on a GPU by one kernel, where nobody wants to see what is between."""
+        balance = self.close.balance
+        offsets, last = balance.offsets, balance.last
+        modules = ((self.relu, nn.ReLU), (self.close, FarkasResidual), (balance, Balance))
+        if (
+            offsets is None
+            or last is None
+            or not (_is_made_for_kernel(x) and _is_made_for_kernel(h) and x.shape == h.shape)
+            or not (balance.is_fixed and x.shape[1] == self.close.channels <= MOST)
+            or not (is_unwatched() and all(_is_unchanged(module, kind) for module, kind in modules))
+        ):
+            y: Tensor = self.relu(self.close(x + h))
+            return y
+        return relu_of_closed_sum(x, h, offsets, last, base=balance.base, margin=balance.margin, cutoff=balance.cutoff)
+
+
+def _is_made_for_kernel(x: Tensor) -> bool:
+    known = (torch.float32, torch.bfloat16, torch.float16)
+    return type(x) is Tensor and on_device(x) and x.dtype in known and x.numel() > 0
+
+
+def on_device(x: Tensor) -> bool:
+    return x.is_cuda
+
+
+def _is_unchanged(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a call of the module is what its class says, and nobody is told of it."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return type(module) is kind and "forward" not in vars(module) and not any(hooks) and not _has_any_global_hook()
 
 
 def _activated(conv: FarkasConv2d, norm: Norm | None) -> list[nn.Module]:

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from neuronal.ops.fusable import is_unwatched
+
 
 def closed(rows: Tensor, multipliers: Tensor) -> Tensor:
     r"""``rows`` and, behind them, minus their weighted sum: :math:`v_m = -\sum_{j<m} \lambda_j v_j`."""
@@ -75,6 +77,54 @@ def gradients(
         return d_rows, None, None
     g_bias = g_bias.to(rows.dtype)
     return d_rows, g_bias[:-1] - base * g_bias[-1], g_bias[-1] * last.sigmoid()
+
+
+def relu_of_closed_sum(
+    x: Tensor, h: Tensor, offsets: Tensor, last: Tensor, *, base: float, margin: float, cutoff: float
+) -> Tensor:
+    """relu of a sum, ``(batch, channels, ...)``, whose last channel closes the others, on a GPU: one kernel each way.
+
+    Channels that have an offset are kept; one more, if there is one, is dropped. All multipliers are ``base``.
+    """
+    y: Tensor = _ReluOfClosedSum.apply(x, h, offsets, last, base, margin, cutoff)
+    return y
+
+
+class _ReluOfClosedSum(torch.autograd.Function):
+    """The fused kernels; a gradient that is differentiated again, or looked at, is built from plain steps."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, h: Tensor, offsets: Tensor, last: Tensor, base: float, margin: float, cutoff: float
+    ) -> Tensor:
+        from neuronal.ops.kernels import farkas_sum
+
+        y = farkas_sum.relu_of_closed_sum(x, h, offsets, last, base, margin, cutoff)
+        ctx.save_for_backward(y, last)
+        ctx.base, ctx.channels = base, x.shape[1]
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
+        y, last = ctx.saved_tensors
+        # The last are many gradients at once, of which autograd makes one tensor.
+        if torch.is_grad_enabled() or not is_unwatched() or torch._C._functorch.is_legacy_batchedtensor(g):
+            d, *of_biases = _gradients_of_sum(y, last, g, ctx.base, ctx.channels)
+        else:
+            from neuronal.ops.kernels import farkas_sum
+
+            d, *of_biases = farkas_sum.gradients(y, last, g, ctx.base, ctx.channels)
+        return (d, d, *of_biases, None, None, None)
+
+
+def _gradients_of_sum(y: Tensor, last: Tensor, g: Tensor, base: float, channels: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Those for the sum, the offsets and ``last``, in steps that can be differentiated."""
+    g = g.masked_fill(y <= 0, 0)
+    d = g[:, :-1] - base * g[:, -1:]
+    d_offsets = d.sum([0, *range(2, d.dim())], dtype=last.dtype)
+    d_last = g[:, -1].sum(dtype=last.dtype) * last.sigmoid()
+    dropped = torch.zeros_like(g[:, : channels - d.shape[1]])
+    return torch.cat([d, dropped], 1), d_offsets, d_last
 
 
 def closing_bias(free: Tensor, multipliers: Tensor, slack: Tensor | float, cutoff: float) -> Tensor:

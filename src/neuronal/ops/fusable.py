@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import torch
+from torch.autograd import forward_ad
 
 HAS_TRITON = find_spec("triton") is not None
 """torch's builds for GPUs bring it."""
@@ -16,3 +17,21 @@ def is_fusable() -> bool:
         # The flag and not is_exporting(), which torch 2.11 takes for True in everything it compiles.
         return HAS_TRITON and not torch.compiler._is_exporting_flag
     return HAS_TRITON and not torch._C._are_functorch_transforms_active()
+
+
+def is_unwatched() -> bool:
+    """Whether a kernel of ours may stand in for operations that somebody could want to see one by one.
+
+    That is so where they run as they are written, and no mode, tracer, compiler or transform looks on.
+    """
+    return (
+        HAS_TRITON
+        # First: what a compiler sees ends here.
+        and not torch.compiler.is_compiling()
+        and torch._C._get_tracing_state() is None
+        and not torch._C._are_functorch_transforms_active()
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._len_torch_function_stack()
+        # Tangents pass through operations of torch only.
+        and forward_ad._current_level < 0
+    )
