@@ -7,6 +7,16 @@ from tests.ops.kernels.test_angles import (  # noqa: F401
     test_small_angles_keep_all_their_digits,
     test_what_is_beyond_float32_stays_bounded,
 )
+from tests.ops.kernels.test_farkas_sum import (  # noqa: F401
+    test_gradients_can_be_differentiated_again,
+    test_many_gradients_at_once,
+    test_nothing_passes_at_zero,
+    test_precisions,
+    test_programs_that_take_several_tiles,
+    test_sums_and_gradients,
+    test_the_skip_and_the_branch_may_lie_in_other_orders,
+    test_what_is_no_number_goes_where_it_goes_in_torch,
+)
 from tests.ops.kernels.test_grid import (  # noqa: F401
     no_pairs,
     test_a_coupling_that_is_not_learnt_has_the_same_gradients,

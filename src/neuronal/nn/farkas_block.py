@@ -111,9 +111,10 @@ class _FarkasBlock(nn.Module):
         if (
             offsets is None
             or last is None
+            or not is_unwatched()
             or not (_is_made_for_kernel(x) and _is_made_for_kernel(h) and x.shape == h.shape)
             or not (balance.is_fixed and x.shape[1] == self.close.channels <= MOST)
-            or not (is_unwatched() and all(_is_unchanged(module, kind) for module, kind in modules))
+            or not all(_is_unchanged(module, kind) for module, kind in modules)
         ):
             y: Tensor = self.relu(self.close(x + h))
             return y
@@ -132,7 +133,8 @@ def on_device(x: Tensor) -> bool:
 def _is_unchanged(module: nn.Module, kind: type[nn.Module]) -> bool:
     """Whether a call of the module is what its class says, and nobody is told of it."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return type(module) is kind and "forward" not in vars(module) and not any(hooks) and not _has_any_global_hook()
+    own = type(module) is kind and getattr(module.forward, "__func__", None) is kind.forward
+    return own and not any(hooks) and not _has_any_global_hook()
 
 
 def _activated(conv: FarkasConv2d, norm: Norm | None) -> list[nn.Module]:

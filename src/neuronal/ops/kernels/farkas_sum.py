@@ -17,10 +17,12 @@ from torch import Tensor
 from neuronal.ops.kernels.farkas import order_of
 from neuronal.ops.kernels.settled import settle
 
-TILE, POSITIONS = 8192, 1024
-"""Numbers a program of eight warps works on at a time, and positions at most."""
-PROGRAMS = 264
-"""That share the gradient, each with its own sum for the biases: two for each of an H200's multiprocessors."""
+TILE, POSITIONS = 6144, 1024
+"""Numbers a program of eight warps works on at a time, 24 a thread, and positions at most."""
+PROGRAMS, TILES = 264, 4
+"""Programs that share the gradient, at least: two for each of an H200's multiprocessors. And tiles each of them takes then,
+so that its own sum for the biases is little beside them.
+"""
 
 # Note [Two tiles]: the channels are a power of two, HEAD, and what is left, in a tile of TAIL, where the closing one is the
 # last. One tile of the next power of two would leave almost half of its threads idle for the 260, 520, 1,040 and 2,080
@@ -157,7 +159,7 @@ def gradients(y: Tensor, last: Tensor, g: Tensor, base: float, channels: int) ->
     order, num_free = order_of(y), y.shape[1] - 1
     d = torch.empty((len(y), channels, *y.shape[2:]), device=y.device, dtype=y.dtype, memory_format=order)
     positions, blocks, tiles, cut = _cut(y)
-    programs = min(tiles, PROGRAMS)
+    programs = min(tiles, max(PROGRAMS, tiles // TILES))
     sums = torch.empty((programs, num_free + 1), device=y.device, dtype=torch.float32)
     given = (g.contiguous(memory_format=order), y, last, d, sums, positions, blocks, tiles, base)
     _backward[(programs,)](*given, READ=channels, **cut)
