@@ -8,6 +8,7 @@ import torch
 from neuronal.models.registry import create_model
 from tests.nn.test_farkas_block_fused import (  # noqa: F401
     fused,
+    test_a_default_device_watches_nothing,
     test_checkpoints_compute_the_same_again,
     test_empty_batches_and_widths_beyond_the_kernel,
     test_every_relu_is_seen,

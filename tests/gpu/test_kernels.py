@@ -11,6 +11,7 @@ from tests.ops.kernels.test_farkas_sum import (  # noqa: F401
     test_gradients_can_be_differentiated_again,
     test_many_gradients_at_once,
     test_nothing_passes_at_zero,
+    test_offsets_that_are_a_piece_of_something,
     test_precisions,
     test_programs_that_take_several_tiles,
     test_sums_and_gradients,

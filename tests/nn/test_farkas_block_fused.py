@@ -151,6 +151,13 @@ def test_what_is_watched_or_changed_is_called_module_by_module(how, fused):
     assert fused == ["fused"]
 
 
+def test_a_default_device_watches_nothing(fused):
+    net, x = block(), images()
+    with torch.device(DEVICE):
+        net(x).sum().backward()
+    assert fused == ["fused"]
+
+
 @pytest.mark.parametrize("options", [{"learn_multipliers": True}, {"rule": "max"}, {"dtype": torch.float64}], ids=str)
 def test_what_the_kernel_does_not_know_is_computed_in_steps(options, fused):
     net = block(**options)

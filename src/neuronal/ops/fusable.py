@@ -6,6 +6,8 @@ from importlib.util import find_spec
 
 import torch
 from torch.autograd import forward_ad
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 HAS_TRITON = find_spec("triton") is not None
 """torch's builds for GPUs bring it."""
@@ -31,7 +33,8 @@ def is_unwatched() -> bool:
         and torch._C._get_tracing_state() is None
         and not torch._C._are_functorch_transforms_active()
         and not torch._C._len_torch_dispatch_stack()
-        and not torch._C._len_torch_function_stack()
+        # A default device is a mode too, and looks at nothing.
+        and all(isinstance(mode, DeviceContext) for mode in _get_current_function_mode_stack())
         # Tangents pass through operations of torch only.
         and forward_ad._current_level < 0
     )

@@ -86,6 +86,13 @@ def test_the_skip_and_the_branch_may_lie_in_other_orders():
             torch.testing.assert_close(got, want)
 
 
+def test_offsets_that_are_a_piece_of_something():
+    pieces, x, last = torch.randn(3, 2, device=DEVICE), torch.randn(2, 4, device=DEVICE), torch.randn((), device=DEVICE)
+    fixed = {"base": 1.0, "margin": 0.1, "cutoff": 0.0}
+    found, expected = (relu_of_closed_sum(x, x, b, last, **fixed) for b in (pieces[:, 1], pieces[:, 1].contiguous()))
+    assert torch.equal(found, expected)
+
+
 def second(leaves, y):
     first = torch.autograd.grad(y.pow(3).sum(), leaves, create_graph=True)
     return torch.autograd.grad(sum(one.square().sum() for one in first), leaves)
