@@ -75,23 +75,25 @@ def _forward(
 ):  # fmt: skip
     # M counts the free channels, READ those of skip and branch; a last one that is not free is read and left out.
     tile = tl.program_id(0)
-    row, head, tail = tl.arange(0, R), tl.arange(0, HEAD), HEAD + tl.arange(0, TAIL)
-    there = (row < positions - (tile % blocks).to(tl.int64) * R)[:, None]
+    row, head, tail = tl.arange(0, R)[:, None], tl.arange(0, HEAD), HEAD + tl.arange(0, TAIL)
+    there = row < positions - (tile % blocks).to(tl.int64) * R
+    free = (tail < M)[None, :]
     start = start_of(tile, blocks, positions, READ, LAST, R)
+    skip, branch = skip + start, branch + start
+    z = summed(skip, branch, places(row, head[None, :], positions, READ, LAST), there)
     given = among(there, tail, READ, HEAD + TAIL)
-    z = summed(skip + start, branch + start, places(row[:, None], head[None, :], positions, READ, LAST), there)
-    z_tail = summed(skip + start, branch + start, places(row[:, None], tail[None, :], positions, READ, LAST), given)
-    z_tail = tl.where((tail < M)[None, :], z_tail, 0.0)
+    z_tail = tl.where(free, summed(skip, branch, places(row, tail[None, :], positions, READ, LAST), given), 0.0)
     b = tl.load(offsets + head).to(tl.float32)
     b_tail = tl.load(offsets + tail, tail < M, other=0.0).to(tl.float32)
     beta = tl.load(last).to(tl.float32)
     slack = tl.maximum(beta, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(beta))) + margin + cutoff * (1.0 + base * M)
     closing = slack - base * (tl.sum(b, 0) + tl.sum(b_tail, 0)) - base * (tl.sum(z, 1) + tl.sum(z_tail, 1))
-    y_tail = tl.where((tail < M)[None, :], z_tail + b_tail[None, :], closing[:, None])
+    y = relu(z + b[None, :])
+    y_tail = relu(tl.where(free, z_tail + b_tail[None, :], closing[:, None]))
     result += start_of(tile, blocks, positions, M + 1, LAST, R)
+    tl.store(result + places(row, head[None, :], positions, M + 1, LAST), y, there)
     made = among(there, tail, M + 1, HEAD + TAIL)
-    tl.store(result + places(row[:, None], head[None, :], positions, M + 1, LAST), relu(z + b[None, :]), there)
-    tl.store(result + places(row[:, None], tail[None, :], positions, M + 1, LAST), relu(y_tail), made)
+    tl.store(result + places(row, tail[None, :], positions, M + 1, LAST), y_tail, made)
 
 
 @triton.jit
@@ -109,30 +111,26 @@ def _backward(
     program, programs = tl.program_id(0), tl.num_programs(0)
     row, head, tail, end = tl.arange(0, R), tl.arange(0, HEAD), HEAD + tl.arange(0, TAIL), tl.full((R,), M, tl.int32)
     free = (tail < M)[None, :]
+    at_end = places(row, end, positions, M + 1, LAST)
+    at_head = places(row[:, None], head[None, :], positions, M + 1, LAST)
+    at_tail = places(row[:, None], tail[None, :], positions, M + 1, LAST)
+    to_head = places(row[:, None], head[None, :], positions, READ, LAST)
+    to_tail = places(row[:, None], tail[None, :], positions, READ, LAST)
     of_head, of_tail = tl.zeros((R, HEAD), tl.float32), tl.zeros((R, TAIL), tl.float32)
     for tile in range(program, tiles, programs):
         here = row < positions - (tile % blocks).to(tl.int64) * R
         there = here[:, None]
         start = start_of(tile, blocks, positions, M + 1, LAST, R)
+        closing = base * passed(g + start, result + start, at_end, here)[:, None]
+        d_head = passed(g + start, result + start, at_head, there) - closing
         made = among(there, tail, M + 1, HEAD + TAIL)
-        closing = passed(g + start, result + start, places(row, end, positions, M + 1, LAST), here)
-        closing = (base * closing)[:, None]
-        d_head = (
-            passed(g + start, result + start, places(row[:, None], head[None, :], positions, M + 1, LAST), there)
-            - closing
-        )
-        d_tail = passed(g + start, result + start, places(row[:, None], tail[None, :], positions, M + 1, LAST), made)
+        d_tail = passed(g + start, result + start, at_tail, made)
         # A channel's bias has the same gradient as the channel, at all positions together.
         of_head += d_head
         of_tail += tl.where(free, d_tail - closing, d_tail)
         to = d_sum + start_of(tile, blocks, positions, READ, LAST, R)
-        given = among(there, tail, READ, HEAD + TAIL)
-        tl.store(to + places(row[:, None], head[None, :], positions, READ, LAST), d_head, there)
-        tl.store(
-            to + places(row[:, None], tail[None, :], positions, READ, LAST),
-            tl.where(free, d_tail - closing, 0.0),
-            given,
-        )
+        tl.store(to + to_head, d_head, there)
+        tl.store(to + to_tail, tl.where(free, d_tail - closing, 0.0), among(there, tail, READ, HEAD + TAIL))
     sums += program.to(tl.int64) * (M + 1)
     slope = tl.sigmoid(tl.load(last).to(tl.float32))
     tl.store(sums + head, tl.sum(of_head, 0))
