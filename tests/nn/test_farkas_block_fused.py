@@ -132,6 +132,7 @@ WATCHED = {
     "hook of all modules": lambda net: modules.register_module_forward_hook(nothing),
     "hook before all modules": lambda net: modules.register_module_forward_pre_hook(nothing),
     "another relu": lambda net: replaced(net, "relu", nn.LeakyReLU()),
+    "another close": lambda net: replaced(net, "close", nn.Identity()),
     "another forward": lambda net: replaced(net.relu, "forward", torch.abs),
     "dispatch mode": lambda net: Looking(),
     "function mode": lambda net: LookingAtFunctions(),

@@ -105,20 +105,16 @@ class _FarkasBlock(nn.Module):
 
     def _closed(self, x: Tensor, h: Tensor) -> Tensor:
         """relu(close(x + h)): on a GPU by one kernel, where nobody wants to see what is between."""
-        balance = self.close.balance
-        offsets, last = balance.offsets, balance.last
-        modules = ((self.relu, nn.ReLU), (self.close, FarkasResidual), (balance, Balance))
-        if (
-            offsets is None
-            or last is None
-            or not is_unwatched()
-            or not (_is_made_for_kernel(x) and _is_made_for_kernel(h) and x.shape == h.shape)
-            or not (balance.is_fixed and x.shape[1] == self.close.channels <= MOST)
-            or not all(_is_unchanged(module, kind) for module, kind in modules)
-        ):
-            y: Tensor = self.relu(self.close(x + h))
-            return y
-        return relu_of_closed_sum(x, h, offsets, last, base=balance.base, margin=balance.margin, cutoff=balance.cutoff)
+        fits = is_unwatched() and x.shape == h.shape and _is_made_for_kernel(x) and _is_made_for_kernel(h)
+        if fits and _is_unchanged(self.relu, nn.ReLU) and _is_unchanged(self.close, FarkasResidual):
+            balance = self.close.balance
+            offsets, last = balance.offsets, balance.last
+            known = _is_unchanged(balance, Balance) and balance.is_fixed and x.shape[1] == self.close.channels <= MOST
+            if known and offsets is not None and last is not None:
+                numbers = {"base": balance.base, "margin": balance.margin, "cutoff": balance.cutoff}
+                return relu_of_closed_sum(x, h, offsets, last, **numbers)
+        y: Tensor = self.relu(self.close(x + h))
+        return y
 
 
 def _is_made_for_kernel(x: Tensor) -> bool:
