@@ -94,6 +94,9 @@ def test_under_autocast_sums_have_the_precision_of_skip_and_branch(fused):
     with torch.autocast(DEVICE, torch.bfloat16):
         assert net(x).dtype == torch.bfloat16
         y = net(x.float())
+        with Looking():
+            assert net(x).dtype == torch.bfloat16
+            assert net(x.float()).dtype == torch.float32
     assert y.dtype == torch.float32
     y.sum().backward()
     assert all(p.grad.dtype == torch.float32 for p in net.parameters())

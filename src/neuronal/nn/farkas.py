@@ -141,7 +141,8 @@ class Balance(nn.Module):
         """Puts minus the weighted sum of the channels of ``z`` behind them, and adds the biases."""
         spread = [1] * (z.dim() - 1 - dim)
         closing = -(z * self.multipliers.to(z.dtype).view(-1, *spread)).sum(dim, keepdim=True)
-        closed = torch.cat([z, closing], dim)
+        # Autocast adds up in float32 on a GPU, and all channels would follow.
+        closed = torch.cat([z, closing.to(z.dtype)], dim)
         bias = self.bias
         return closed if bias is None else closed + bias.to(z.dtype).view(-1, *spread)
 
