@@ -1,5 +1,7 @@
 """relu(close(x + h)) and its gradients by kernels, against formulas in float64 and against torch."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -122,3 +124,19 @@ def test_many_gradients_at_once():
     (found,) = torch.autograd.grad(y, x, g, is_grads_batched=True, retain_graph=True)
     for one, given in zip(found, g, strict=True):
         torch.testing.assert_close(one, torch.autograd.grad(y, x, given, retain_graph=True)[0])
+
+
+def test_a_result_that_was_kept_elsewhere_may_come_back_in_another_order():
+    """As hooks for saved tensors are free to do."""
+    x, h = (torch.randn(2, 4, 3, 5, device=DEVICE, requires_grad=True) for _ in range(2))
+    offsets, last = torch.randn(3, device=DEVICE), torch.randn((), device=DEVICE)
+    hooks = torch.autograd.graph.saved_tensors_hooks(
+        lambda y: y.mT.contiguous() if y.dim() else y, lambda y: y.mT if y.dim() else y
+    )
+    results = []
+    for how in (nullcontext(), hooks):
+        with how:
+            y = relu_of_closed_sum(x, h, offsets, last, base=1.0, margin=0.1, cutoff=0.0)
+        results.append(torch.autograd.grad(y.square().sum(), [x, h]))
+    for found, expected in zip(*results, strict=True):
+        assert torch.equal(found, expected)

@@ -159,7 +159,9 @@ def gradients(y: Tensor, last: Tensor, g: Tensor, base: float, channels: int) ->
     positions, blocks, tiles, cut = _cut(y)
     programs = min(tiles, max(PROGRAMS, tiles // TILES))
     sums = torch.empty((programs, num_free + 1), device=y.device, dtype=torch.float32)
-    given = (g.contiguous(memory_format=order), y, last, d, sums, positions, blocks, tiles, base)
+    # What was kept for the gradient comes back in the order of those who kept it.
+    g, y = g.contiguous(memory_format=order), y.contiguous(memory_format=order)
+    given = (g, y, last, d, sums, positions, blocks, tiles, base)
     _backward[(programs,)](*given, READ=channels, **cut)
     # Added up by no chance order: the same every time.
     d_offsets, d_last = sums.sum(0).split([num_free, 1])
