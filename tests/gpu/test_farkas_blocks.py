@@ -57,3 +57,14 @@ def test_a_farkasnet_agrees_with_the_cpu(order, fused):  # noqa: F811
     for p, q in zip(here.parameters(), there.parameters(), strict=True):
         # A unit that is 0 up to rounding may be on in one of them only.
         assert (q.grad.cpu() - p.grad).norm() <= 1e-2 * p.grad.norm()
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_farkasnet_runs_on_a_device_that_is_not_the_current_one(fused):  # noqa: F811
+    here = create_model("farkasnet18", "farkas", num_classes=10, in_chans=3, img_size=32, width=8).cuda(0)
+    there, x = copy.deepcopy(here).cuda(1), torch.randn(4, 3, 32, 32)
+    expected, found = here(x.cuda(0)), there(x.cuda(1))
+    found.sum().backward()
+    assert len(fused) == 14
+    assert found.device == torch.device("cuda:1")
+    torch.testing.assert_close(found.cpu(), expected.cpu())

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.device import on_its_device
 from neuronal.ops.kernels.settled import settle
 
 ROWS, COLUMNS = 256, 16
@@ -102,6 +103,7 @@ def _backward(
             backward_bias(g_bias, last, d_offsets, d_last, row, band, m, base)
 
 
+@on_its_device
 def weight_and_bias(
     rows: Tensor,
     offsets: Tensor | None,
@@ -136,6 +138,7 @@ def weight_and_bias(
     return weight, bias
 
 
+@on_its_device
 def gradients(
     rows: Tensor, last: Tensor | None, g: Tensor, g_bias: Tensor | None, base: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:

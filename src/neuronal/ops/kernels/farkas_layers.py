@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.device import on_its_device
 from neuronal.ops.kernels.farkas import (
     COLUMNS,
     ROWS,
@@ -72,6 +73,7 @@ def _backward(
         backward_bias(g_bias, last, d_offset, d_last, row, band, m, base)
 
 
+@on_its_device
 def weights_and_biases(
     rows: Sequence[Tensor],
     offsets: Sequence[Tensor | None],
@@ -106,6 +108,7 @@ def weights_and_biases(
     return weights, biases
 
 
+@on_its_device
 def gradients(
     rows: Sequence[Tensor],
     lasts: Sequence[Tensor | None],

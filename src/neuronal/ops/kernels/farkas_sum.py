@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.device import on_its_device
 from neuronal.ops.kernels.farkas import order_of
 from neuronal.ops.kernels.settled import settle
 
@@ -137,6 +138,7 @@ def _backward(
     tl.store(sums + tail, tl.sum(of_tail, 0) * tl.where(tail < M, 1.0, slope), tail <= M)
 
 
+@on_its_device
 def relu_of_closed_sum(
     x: Tensor, h: Tensor, offsets: Tensor, last: Tensor, base: float, margin: float, cutoff: float
 ) -> Tensor:
@@ -152,6 +154,7 @@ def relu_of_closed_sum(
     return y
 
 
+@on_its_device
 def gradients(y: Tensor, last: Tensor, g: Tensor, base: float, channels: int) -> tuple[Tensor, Tensor, Tensor]:
     """That of a sum of so many channels, of ``offsets`` and of ``last`` from that of the result ``y``."""
     order, num_free = order_of(y), y.shape[1] - 1

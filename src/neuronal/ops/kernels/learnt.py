@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.device import on_its_device
 from neuronal.ops.kernels.settled import settle
 
 # Numbers of rows that are summed at a time.
@@ -80,6 +81,7 @@ def _backward(
         tl.store(d_log_slope_ptr, d_log_slope)
 
 
+@on_its_device
 def values(raw: Tensor, log_slope: Tensor, most: float | None) -> tuple[Tensor, Tensor]:
     """Coupling and slope; with ``most`` None, what is given is the coupling itself."""
     coupling, slope = raw if most is None else torch.empty_like(raw), torch.empty_like(log_slope)
@@ -89,6 +91,7 @@ def values(raw: Tensor, log_slope: Tensor, most: float | None) -> tuple[Tensor, 
     return coupling, slope
 
 
+@on_its_device
 def gradients(
     of_rows: Tensor, raw: Tensor, slope: Tensor, most: float | None, with_coupling: bool, with_slope: bool
 ) -> tuple[Tensor | None, Tensor | None]:

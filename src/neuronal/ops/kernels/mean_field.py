@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from neuronal.ops.kernels.device import on_its_device
+
 # Rows of up to so many units are summed pair by pair, longer ones by way of nodes.
 FEW = 64
 MOST = 16_384
@@ -70,6 +72,7 @@ class Found(NamedTuple):
     converged: Tensor
 
 
+@on_its_device
 def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, units: int = 0) -> Found:
     """Solves all rows; nothing is waited for. Row r has coupling r % len(coupling), and slope likewise.
 
@@ -107,6 +110,7 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
     return Found(z, kept, residual, steps, converged)
 
 
+@on_its_device
 def vjp(
     g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, units: int = 0
 ) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.device import on_its_device
 from neuronal.ops.kernels.halves import reciprocal
 from neuronal.ops.kernels.settled import settle
 
@@ -148,6 +149,7 @@ def _backward(
         tl.store(d_slope_ptr + row * blocks + tl.program_id(1), 4 * tl.sum(own_g * stretch, 0) / units + nothing)
 
 
+@on_its_device
 def mean(z: Tensor, slope: Tensor) -> Tensor:
     """Of rows ``(rows, N)`` in float32, with a slope for each."""
     z, slope = z.contiguous(), slope.contiguous()
@@ -157,6 +159,7 @@ def mean(z: Tensor, slope: Tensor) -> Tensor:
     return out
 
 
+@on_its_device
 def vjp(g: Tensor, z: Tensor, slope: Tensor, with_slope: bool) -> tuple[Tensor, Tensor]:
     """Gradients for z and the slopes; 0 for these if they are not asked for."""
     g, z, slope = g.contiguous(), z.contiguous(), slope.contiguous()

@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from neuronal.ops.kernels.angles import place, sine_and_cosine
+from neuronal.ops.kernels.device import on_its_device
 from neuronal.ops.kernels.settled import settle
 
 LONGEST = 1024
@@ -180,6 +181,7 @@ def _backward(
     tl.store(d_scale + row, of_scale)
 
 
+@on_its_device
 def weight_and_bias(
     delta: Tensor,
     scale: Tensor,
@@ -213,6 +215,7 @@ def weight_and_bias(
     return weight, bias, products
 
 
+@on_its_device
 def gradients(
     delta: Tensor, scale: Tensor, offset: Tensor | None, products: Tensor, g: Tensor, g_bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:

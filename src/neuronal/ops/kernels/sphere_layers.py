@@ -15,6 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from neuronal.ops.kernels.device import on_its_device
 from neuronal.ops.kernels.launch import groups, pointers, starts
 from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.sphere import backward_row, block, forward_row
@@ -78,6 +79,7 @@ def _backward(
     tl.store(d_scale + row, of_scale + of_bias * tl.load(offset + row, biased != 0, other=0.0))
 
 
+@on_its_device
 def weights_and_biases(
     deltas: Sequence[Tensor],
     scales: Sequence[Tensor],
@@ -110,6 +112,7 @@ def weights_and_biases(
     return weights, biases, products
 
 
+@on_its_device
 def gradients(
     deltas: Sequence[Tensor],
     scales: Sequence[Tensor],
