@@ -10,6 +10,7 @@ from tests.ops.kernels.test_angles import (  # noqa: F401
 from tests.ops.kernels.test_farkas_sum import (  # noqa: F401
     test_a_result_that_was_kept_elsewhere_may_come_back_in_another_order,
     test_gradients_can_be_differentiated_again,
+    test_gradients_of_a_kind_of_their_own,
     test_many_gradients_at_once,
     test_nothing_passes_at_zero,
     test_offsets_that_are_a_piece_of_something,

@@ -107,8 +107,9 @@ class _ReluOfClosedSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         y, last = ctx.saved_tensors
-        # The last are many gradients at once, of which autograd makes one tensor.
-        if torch.is_grad_enabled() or not is_unwatched() or torch._C._functorch.is_legacy_batchedtensor(g):
+        # Not many gradients at once, of which autograd makes one tensor.
+        plain = type(g) is Tensor and not torch._C._functorch.is_legacy_batchedtensor(g)
+        if torch.is_grad_enabled() or not plain or not is_unwatched():
             d, *of_biases = _gradients_of_sum(y, last, g, ctx.base, ctx.channels)
         else:
             from neuronal.ops.kernels import farkas_sum

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.testing._internal.two_tensor import TwoTensor
 
 from neuronal.nn import FarkasResidual
 from neuronal.ops.farkas import relu_of_closed_sum
@@ -123,6 +124,17 @@ def test_many_gradients_at_once():
     g = torch.randn(5, *y.shape, device=DEVICE)
     (found,) = torch.autograd.grad(y, x, g, is_grads_batched=True, retain_graph=True)
     for one, given in zip(found, g, strict=True):
+        torch.testing.assert_close(one, torch.autograd.grad(y, x, given, retain_graph=True)[0])
+
+
+def test_gradients_of_a_kind_of_their_own():
+    """Which have no memory that a kernel could read."""
+    x, h = torch.randn(2, 4, 3, device=DEVICE, requires_grad=True), torch.randn(2, 4, 3, device=DEVICE)
+    offsets, last = torch.randn(3, device=DEVICE), torch.randn((), device=DEVICE)
+    y = relu_of_closed_sum(x, h, offsets, last, base=1.0, margin=0.1, cutoff=0.0)
+    g = [torch.randn_like(y) for _ in range(2)]
+    (found,) = torch.autograd.grad(y, x, TwoTensor(*g), retain_graph=True)
+    for one, given in zip((found.a, found.b), g, strict=True):
         torch.testing.assert_close(one, torch.autograd.grad(y, x, given, retain_graph=True)[0])
 
 
