@@ -7,6 +7,7 @@ import torch
 
 from neuronal.geometry.precision import all_digits
 from neuronal.models.registry import create_model
+from neuronal.ops.farkas import relu_of_closed_sum
 from tests.nn.test_farkas_block_fused import (  # noqa: F401
     fused,
     test_a_default_device_watches_nothing,
@@ -68,3 +69,23 @@ def test_a_farkasnet_runs_on_a_device_that_is_not_the_current_one(fused):  # noq
     assert len(fused) == 14
     assert found.device == torch.device("cuda:1")
     torch.testing.assert_close(found.cpu(), expected.cpu())
+
+
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_places_beyond_two_billion(order):
+    """The first and the last image of many are what they are alone."""
+    if torch.cuda.mem_get_info()[0] < 40e9:
+        pytest.skip("needs 40 GB")
+    offsets, last = torch.randn(64, device="cuda"), torch.randn((), device="cuda")
+
+    def result_and_gradient(x):
+        x = x.contiguous(memory_format=order).requires_grad_()
+        y = relu_of_closed_sum(x, x, offsets, last, base=1 / 64, margin=0.1, cutoff=0.0)
+        return y.detach(), torch.autograd.grad(y, x, y.detach())[0]
+
+    images = torch.empty(8320, 65, 64, 64, device="cuda", dtype=torch.bfloat16, memory_format=order).normal_()
+    assert images.numel() > 2**31
+    found = result_and_gradient(images)
+    for one in (slice(0, 1), slice(-1, None)):
+        for many, alone in zip(found, result_and_gradient(images.detach()[one]), strict=True):
+            torch.testing.assert_close(many[one], alone)
