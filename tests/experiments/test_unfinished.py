@@ -70,6 +70,19 @@ def test_its_seconds_are_those_of_the_whole_training(recipe, tmp_path):
     assert record.seconds >= record.step_seconds * steps[1]
 
 
+@pytest.mark.usefixtures("every_step")
+def test_a_cell_that_breaks_down_later_keeps_its_epochs_of_before(recipe, tmp_path):
+    # Every step multiplies the weights by -1.4.
+    late = replace(recipe, optim="sgd", lr=0.1, momentum=0.0, weight_decay=24.0, epochs=20)
+    expected, _ = trained_into(tmp_path / "whole", late, 0)
+    assert expected.failure
+    assert len(expected.epochs) > 2
+    kept = stopped(tmp_path, late)
+    record, _ = trained_into(tmp_path, late, 0)
+    assert (numbers(record), record.failure) == (numbers(expected), expected.failure)
+    assert not kept.exists()
+
+
 def test_a_short_cell_leaves_nothing_but_its_record(recipe, tmp_path):
     trained_into(tmp_path, recipe, 0)
     assert [path.name for path in tmp_path.iterdir()] == [cell_name(recipe, 0)]

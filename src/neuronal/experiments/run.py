@@ -33,7 +33,7 @@ from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.engine import is_spread, whole
-from neuronal.train.loop import Diverged, Epoch, Step, fit
+from neuronal.train.loop import Diverged, Epoch, Fit, Step, fit
 from neuronal.train.objective import loss_for
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
@@ -181,12 +181,6 @@ def trained(
         # What is measured afterwards is free to change; the data are compared by contents.
         same = {name: value for name, value in recipe.chosen().items() if name not in ("probes", "data")}
         checkpoints = replace(checkpoints, of=same)
-    epochs: list[Epoch] = []
-
-    def keep(epoch: Epoch) -> None:
-        epochs.append(epoch)
-        if on_epoch:
-            on_epoch(epoch)
 
     def follow(model: nn.Module, step: int) -> Mapping[str, float]:
         return {f"holdout_{name}": value for name, value in score(model, held).items()}
@@ -194,7 +188,7 @@ def trained(
     metrics: dict[str, float] = {}
     probes: dict[str, Any] = {}
     failure = None
-    step_seconds = 0.0
+    step_seconds, fitted = 0.0, Fit((), 0.0)
     with seeded(seed):
         try:
             fitted = fit(
@@ -207,21 +201,21 @@ def trained(
                 augment=changes.apply if changes != Augment() else None,
                 probes=[*([follow] if len(held) else []), *watchers.values()],
                 on_step=on_step,
-                on_epoch=keep,
+                on_epoch=on_epoch,
                 checkpoints=checkpoints,
             )
-            # All of them, also those before a checkpoint this went on from, whose time nobody here has taken.
-            earlier = fitted.epochs[: len(fitted.epochs) - len(epochs)]
-            started -= fitted.step_seconds * (earlier[-1].steps if earlier else 0)
-            epochs, step_seconds = list(fitted.epochs), fitted.step_seconds
+            step_seconds = fitted.step_seconds
             metrics = _metrics(model, data) | ({"best_epoch": fitted.best_epoch} if fitted.best_epoch else {})
             if not isfinite(metrics["loss"]):
                 # The last step itself can be the one that goes wrong: no training loss comes after it.
-                raise Diverged(epochs[-1].steps, epochs[-1].lr, metrics["loss"])
+                raise Diverged(fitted.epochs[-1].steps, fitted.epochs[-1].lr, metrics["loss"])
             probes = {name: probe(model, data.test) for name, probe in chosen.items()}
         except Diverged as diverged:
             metrics = {}
             failure = Failure(diverged.step, diverged.lr, str(diverged))
+            fitted = diverged.before or fitted
+    # Before a checkpoint this went on from, nobody here has taken the time.
+    started -= fitted.step_seconds * fitted.began_at
     seen = {name: watcher.close() for name, watcher in watchers.items()}
     probes = {} if failure else probes | seen
     if is_spread(model):
@@ -233,7 +227,7 @@ def trained(
         recipe=recipe,
         seed=seed,
         metrics=metrics,
-        epochs=tuple(_row(epoch) for epoch in epochs),
+        epochs=tuple(_row(epoch) for epoch in fitted.epochs),
         probes=probes,
         failure=failure,
         seconds=perf_counter() - started,

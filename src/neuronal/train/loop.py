@@ -9,7 +9,6 @@ from itertools import islice
 from math import ceil
 from pathlib import Path
 from random import Random
-from statistics import median
 from time import perf_counter
 
 import torch
@@ -77,7 +76,7 @@ def fit(
     rank, world, device = accelerator.process_index, accelerator.num_processes, accelerator.device
     _check(plan, train, validation, world)
     snapshots = Snapshots(checkpoints, accelerator, model, train, validation, plan, seed)
-    progress = snapshots.progress
+    progress, began_at = snapshots.progress, snapshots.progress.step
     engine = Engine(accelerator, model, plan, standard=progress.epoch <= plan.standard_epochs)
     train, validation = train.to(device), validation and validation.to(device)
     count = len(train) // world * world
@@ -86,7 +85,7 @@ def fit(
     losses, correct = Losses(accelerator), torch.zeros((), dtype=torch.long, device=device)
     snapshots.restore(engine, order, losses, correct)
     work = _work(engine)
-    with closing(engine):
+    with closing(engine), progress.noted(began_at):
         while progress.epoch <= plan.epochs and not _is_enough(progress, plan):
             if engine.standard and progress.epoch > plan.standard_epochs:
                 engine.start_anew()
@@ -126,7 +125,7 @@ def fit(
         snapshots.save_at_end(engine, order.get_state(), losses, correct)
         engine.put_best()
     best = len(progress.epochs) - progress.plateau.since_best if engine.best else None
-    return Fit(tuple(progress.epochs), median(progress.step_seconds), best)
+    return progress.so_far(began_at, best)
 
 
 def _check(plan: Plan, train: Split, validation: Split | None, world: int) -> None:

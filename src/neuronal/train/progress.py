@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from math import isfinite
+from statistics import median
 from typing import Any, Self
 
 import torch
@@ -58,10 +60,14 @@ class Fit:
     """Median over the epochs of the mean time of a step."""
     best_epoch: int | None = None
     """The epoch whose weights the model has, where the plan asks for the best ones; None for the last."""
+    began_at: int = 0
+    """Steps that were done already, by the checkpoint it went on from."""
 
 
 class Diverged(RuntimeError):
-    """The loss stopped being a finite number; ``step`` counts from 1."""
+    """The loss stopped being a finite number; ``step`` counts from 1, ``before`` is what there was of the training."""
+
+    before: Fit | None = None
 
     def __init__(self, step: int, lr: float, loss: float) -> None:
         super().__init__(f"the loss became {loss} at step {step} (learning rate {lr:g})")
@@ -83,6 +89,20 @@ class Progress:
     epochs: list[Epoch] = field(default_factory=list)
     step_seconds: list[float] = field(default_factory=list)
     """Of every finished epoch."""
+
+    def so_far(self, began_at: int, best_epoch: int | None = None) -> Fit:
+        """What there is of a training that began at this step."""
+        step_seconds = median(self.step_seconds) if self.step_seconds else 0.0
+        return Fit(tuple(self.epochs), step_seconds, best_epoch, began_at)
+
+    @contextmanager
+    def noted(self, began_at: int) -> Iterator[None]:
+        """Inside: ``Diverged`` takes along what there was."""
+        try:
+            yield
+        except Diverged as diverged:
+            diverged.before = self.so_far(began_at)
+            raise
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
