@@ -106,6 +106,17 @@ def test_what_was_kept_of_other_data_is_not_gone_on_from(recipe, tmp_path, monke
 
 
 @pytest.mark.usefixtures("every_step")
+def test_what_another_version_kept_stops_nobody(recipe, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("neuronal.train.checkpoint._FORMAT", 0)
+        kept = stopped(tmp_path, recipe)
+    watch = Stops()
+    trained_into(tmp_path, recipe, 0, watch)
+    assert watch.epochs == [1, 2, 3, 4]
+    assert not kept.exists()
+
+
+@pytest.mark.usefixtures("every_step")
 def test_a_probe_that_has_to_see_every_step_does(recipe, tmp_path):
     watched = replace(recipe, probes=("hinge_motion",))
     kept = stopped(tmp_path, watched)

@@ -26,10 +26,9 @@ from neuronal.experiments.cells import Cell
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
 from neuronal.experiments.run import WATCHERS, trained
-from neuronal.train.checkpoint import Checkpoints
-from neuronal.train.engine import is_first_process
+from neuronal.train.checkpoint import Checkpoints, OtherTraining
+from neuronal.train.engine import is_first_process, processes
 from neuronal.train.progress import Epoch
-from neuronal.train.snapshot import OtherTraining
 
 OnEpoch = Callable[[Cell, Epoch], None]
 EVERY: int | timedelta = timedelta(minutes=5)
@@ -64,7 +63,8 @@ def trained_into(
         try:
             record, model = begin(checkpoints=kept)
         except OtherTraining:
-            # On other data, say.
+            # On other data, say, or by another version. All processes have read it.
+            processes().wait_for_everyone()
             forget(folder, recipe, seed)
             record, model = begin(checkpoints=kept)
     if is_first_process():

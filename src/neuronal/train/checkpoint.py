@@ -7,6 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -57,6 +58,10 @@ class NotWhole(ValueError):
     """A file that is no checkpoint, or not all of one; the message says in what way."""
 
 
+class OtherTraining(ValueError):
+    """A checkpoint that the training that found it cannot go on from: it is of another one, or of another version."""
+
+
 def write(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
     """Puts the checkpoint into the folder in one move, and removes all but the last ``keep``.
 
@@ -90,17 +95,27 @@ def newest(folder: Path) -> Path | None:
         leaving.unlink(missing_ok=True)
     for path in reversed(_files(folder)):
         try:
-            read(path)
+            _contents(path)
         except NotWhole as damage:
-            aside = path.rename(path.with_suffix(".damaged"))
-            warnings.warn(f"{damage} It is now {aside.name}; the one before is used.", RuntimeWarning, stacklevel=4)
+            # Where nothing is locked, another process may have removed it.
+            with suppress(FileNotFoundError):
+                aside = path.rename(path.with_suffix(".damaged"))
+                warnings.warn(f"{damage} It is now {aside.name}; the one before is used.", RuntimeWarning, stacklevel=4)
         else:
             return path
     return None
 
 
 def read(path: Path) -> Checkpoint:
-    """What :func:`write` put there; ``NotWhole`` for anything else."""
+    """What :func:`write` put there; ``NotWhole`` for anything else, ``OtherTraining`` for what another version did."""
+    checkpoint = _contents(path)
+    if (found := checkpoint.header["format"]) != _FORMAT:
+        raise OtherTraining(f"{path} is of format {found}; this version reads {_FORMAT}.")
+    return checkpoint
+
+
+def _contents(path: Path) -> Checkpoint:
+    """What is in a whole file, of whichever format."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -113,10 +128,7 @@ def read(path: Path) -> Checkpoint:
         raise NotWhole(f"{path} is not a checkpoint of a training of neuronal's.")
     if metadata.get("sha256") != _checksum(metadata[_KEY], tensors):
         raise NotWhole(f"{path} is damaged (its checksum does not fit its contents).")
-    header = json.loads(metadata[_KEY])
-    if header["format"] != _FORMAT:
-        raise ValueError(f"{path} is of format {header['format']}; this version reads {_FORMAT}.")
-    return Checkpoint(header, tensors)
+    return Checkpoint(json.loads(metadata[_KEY]), tensors)
 
 
 def _files(folder: Path) -> list[Path]:

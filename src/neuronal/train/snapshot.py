@@ -16,14 +16,10 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor, nn
 
 from neuronal.data.dataset import Split
-from neuronal.train.checkpoint import Checkpoint, Checkpoints, newest, read, write
+from neuronal.train.checkpoint import Checkpoint, Checkpoints, OtherTraining, newest, read, write
 from neuronal.train.engine import Engine, put, shaped_like, whole
 from neuronal.train.optim import Plan
 from neuronal.train.progress import LOOK_EVERY, Losses, Progress
-
-
-class OtherTraining(ValueError):
-    """A checkpoint that is of another training than the one that found it."""
 
 
 class Snapshots:
