@@ -171,3 +171,17 @@ def test_networks_of_reproductions_go_on(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(engine_module, "trained", noted)
     Work(tmp_path).network(recipe, 0)
     assert len(kept[0]) == 1
+
+
+@pytest.mark.usefixtures("every_step")
+def test_a_network_whose_weights_found_no_place_is_not_trained_all_over_again(recipe, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("neuronal.experiments.reproduce.save_model", full)
+        with pytest.raises(OSError, match="No space"):
+            Work(tmp_path).network(recipe, 0)
+    assert list(unfinished(tmp_path / "cells", recipe, 0).glob("step-*"))
+    Work(tmp_path).network(recipe, 0)
+    assert not unfinished(tmp_path / "cells", recipe, 0).exists()

@@ -48,11 +48,15 @@ class Engine(Protocol):
 
 
 def trained_into(
-    folder: Path, recipe: Recipe, seed: int, on_epoch: Callable[[Epoch], None] | None = None
+    folder: Path,
+    recipe: Recipe,
+    seed: int,
+    on_epoch: Callable[[Epoch], None] | None = None,
+    also: Callable[[Record, nn.Module], None] | None = None,
 ) -> tuple[Record, nn.Module]:
     """Trains one cell, from where an earlier try has got to, and writes its record into ``folder``; its network besides.
 
-    The same comes out as if it had never been stopped.
+    The same comes out as if it had never been stopped. ``also`` may keep more of it, before its state is removed.
     """
     begin = partial(trained, recipe, seed, on_epoch=on_epoch)
     place = unfinished(folder, recipe, seed)
@@ -69,6 +73,8 @@ def trained_into(
             record, model = begin(checkpoints=kept)
     if is_first_process():
         write(record, folder)
+    if also:
+        also(record, model)
     forget(folder, recipe, seed)
     return record, model
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
@@ -71,12 +72,9 @@ class Work:
             found = self._kept(path, recipe.data)
             if found is None:
                 self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
-                found = record, model = trained_into(cells, recipe, seed)
+                found = record, _ = trained_into(cells, recipe, seed, also=partial(_keep_weights, path))
                 if record.failure:
                     raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
-                model.cpu().eval()
-                if is_first_process():
-                    save_model(model, path.with_suffix(".safetensors"))
         self.network_seconds += found[0].seconds
         return replace(found[0], recipe=recipe), found[1]
 
@@ -147,6 +145,15 @@ class Work:
             except (Damaged, ValueError) as damage:
                 self.say(f"{path.name} is trained again: {damage}")
         return None
+
+
+def _keep_weights(path: Path, record: Record, model: nn.Module) -> None:
+    """Beside the record at ``path``; those of a network that did not train are worth nothing."""
+    if record.failure:
+        return
+    model.cpu().eval()
+    if is_first_process():
+        save_model(model, path.with_suffix(".safetensors"))
 
 
 def _kept_row(path: Path) -> Mapping[str, Any] | None:
