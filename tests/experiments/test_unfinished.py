@@ -8,6 +8,7 @@ from neuronal.experiments import engine as engine_module
 from neuronal.experiments.cells import Listed
 from neuronal.experiments.claim import Claimed
 from neuronal.experiments.engine import InTurn, Processes, trained_into, unfinished
+from neuronal.experiments.environment import arithmetic
 from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.reproduce import Work
 from neuronal.experiments.sweep import Watch, sweep
@@ -103,6 +104,36 @@ def test_what_was_kept_of_other_data_is_not_gone_on_from(recipe, tmp_path, monke
     assert watch.epochs == [1, 2, 3, 4]
     assert numbers(record) == numbers(expected)
     assert not kept.exists()
+
+
+@pytest.mark.usefixtures("every_step")
+def test_epochs_are_not_followed_on_two_holdouts(recipe, tmp_path, monkeypatch):
+    from neuronal.experiments import run as run_module
+
+    def others_held_out(name):
+        data = real(name)
+        held = data.train.held_out(recipe.holdout, 0)[1].stored.flatten(1)
+        stored = data.train.stored.clone()
+        stored[(stored.flatten(1)[:, None] == held).all(2).any(1)] = 0
+        return replace(data, train=replace(data.train, stored=stored))
+
+    real = run_module.load
+    expected, _ = trained_into(tmp_path / "whole", recipe, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "load", others_held_out)
+        stopped(tmp_path, recipe)
+    record, _ = trained_into(tmp_path, recipe, 0)
+    assert numbers(record) == numbers(expected)
+
+
+@pytest.mark.usefixtures("every_step")
+def test_what_another_machine_kept_is_not_gone_on_from(recipe, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_module, "arithmetic", lambda: {**arithmetic(), "gpu": "another"})
+        stopped(tmp_path, recipe)
+    watch = Stops()
+    trained_into(tmp_path, recipe, 0, watch)
+    assert watch.epochs == [1, 2, 3, 4]
 
 
 @pytest.mark.usefixtures("every_step")

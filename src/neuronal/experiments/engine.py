@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from neuronal.experiments.cells import Cell
+from neuronal.experiments.environment import arithmetic
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read, write
 from neuronal.experiments.run import WATCHERS, trained
@@ -63,11 +64,11 @@ def trained_into(
     if WATCHERS.keys() & set(recipe.probes):
         record, model = begin()
     else:
-        kept = Checkpoints(place, EVERY, keep=1, at_end=False)
+        kept = Checkpoints(place, EVERY, keep=1, at_end=False, of=arithmetic())
         try:
             record, model = begin(checkpoints=kept)
         except OtherTraining:
-            # On other data, say, or by another version. All processes have read it.
+            # On other data or another GPU, say, or by another version. All processes have read it.
             processes().wait_for_everyone()
             forget(folder, recipe, seed)
             record, model = begin(checkpoints=kept)

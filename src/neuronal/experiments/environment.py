@@ -25,8 +25,17 @@ def environment() -> dict[str, str]:
             facts[package] = "not installed"
     facts["system"] = f"{platform.system()} {platform.machine()}"
     facts["processor"] = f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
-    facts["gpu"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    facts["gpu"] = _gpu()
     return facts
+
+
+def arithmetic() -> dict[str, str]:
+    """What all digits of a training depend on: one that goes on with another would end as neither of them does."""
+    return {"torch": torch.__version__, "gpu": _gpu()}
+
+
+def _gpu() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
 
 
 def _processor() -> str:

@@ -171,16 +171,16 @@ def trained(
     """
     source, chosen = load(recipe.data), _probes(recipe)
     data = drawn(source, recipe, seed)
-    started = perf_counter()
+    started, checksum = perf_counter(), source.checksum()
     train, held = training_data(recipe, data, seed)
     model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
     watchers = {name: WATCHERS[name](model) for name in recipe.probes if name in WATCHERS}
     ways = {"clean": (held, "validation"), "published": (data.test, "test"), "training": (train, "training")}
     followed, called = ways[recipe.protocol]
     if checkpoints:
-        # What is measured afterwards is free to change; the data are compared by contents.
-        same = {name: value for name, value in recipe.chosen().items() if name not in ("probes", "data")}
-        checkpoints = replace(checkpoints, of=same)
+        # What is measured afterwards is free to change; the data, with what is held out, are compared by contents.
+        same = {name: value for name, value in recipe.chosen().items() if name != "probes"} | {"data": checksum}
+        checkpoints = replace(checkpoints, of={**checkpoints.of, **same})
 
     def follow(model: nn.Module, step: int) -> Mapping[str, float]:
         return {f"holdout_{name}": value for name, value in score(model, held).items()}
@@ -234,7 +234,7 @@ def trained(
         step_seconds=step_seconds,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
         environment=environment(),
-        data=source.checksum(),
+        data=checksum,
     )
     return record, model
 
