@@ -148,6 +148,20 @@ def test_what_another_version_kept_stops_nobody(recipe, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("every_step")
+def test_what_another_process_removes_meanwhile_stops_nobody(recipe, tmp_path, monkeypatch):
+    """Two sweeps of one folder: a state is listed, gone when it is opened; or read, and gone afterwards."""
+    from neuronal.train import checkpoint, snapshot
+
+    real = checkpoint._files
+    stopped(tmp_path, recipe)
+    monkeypatch.setattr(checkpoint, "_files", lambda folder: [*real(folder), folder / "step-999999999.safetensors"])
+    monkeypatch.setattr(snapshot, "read", lambda path: pytest.fail("read again"))
+    watch = Stops()
+    trained_into(tmp_path, recipe, 0, watch)
+    assert watch.epochs[0] == 2
+
+
+@pytest.mark.usefixtures("every_step")
 def test_a_probe_that_has_to_see_every_step_does(recipe, tmp_path):
     watched = replace(recipe, probes=("hinge_motion",))
     kept = stopped(tmp_path, watched)

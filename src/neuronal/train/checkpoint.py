@@ -89,46 +89,43 @@ def write(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path
     return path
 
 
-def newest(folder: Path) -> Path | None:
+def newest(folder: Path) -> tuple[Path, Checkpoint] | None:
     """The last whole checkpoint. Others on the way to it are renamed, with a warning; leavings of a kill are removed."""
     for leaving in folder.glob(".step-*.partial"):
         leaving.unlink(missing_ok=True)
     for path in reversed(_files(folder)):
         try:
-            _contents(path)
+            return path, read(path)
         except NotWhole as damage:
             # Where nothing is locked, another process may have removed it.
             with suppress(FileNotFoundError):
                 aside = path.rename(path.with_suffix(".damaged"))
                 warnings.warn(f"{damage} It is now {aside.name}; the one before is used.", RuntimeWarning, stacklevel=4)
-        else:
-            return path
     return None
 
 
 def read(path: Path) -> Checkpoint:
-    """What :func:`write` put there; ``NotWhole`` for anything else, ``OtherTraining`` for what another version did."""
-    checkpoint = _contents(path)
-    if (found := checkpoint.header["format"]) != _FORMAT:
-        raise OtherTraining(f"{path} is of format {found}; this version reads {_FORMAT}.")
-    return checkpoint
-
-
-def _contents(path: Path) -> Checkpoint:
-    """What is in a whole file, of whichever format."""
+    """What :func:`write` put there, of whichever version; ``NotWhole`` for anything else."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as wrong:
+    except (SafetensorError, OSError, RuntimeError) as wrong:
+        # It is opened twice; in between a file can go, which torch calls a RuntimeError.
         raise NotWhole(f"{path} is not a whole checkpoint ({wrong}).") from wrong
     if _KEY not in metadata:
         raise NotWhole(f"{path} is not a checkpoint of a training of neuronal's.")
     if metadata.get("sha256") != _checksum(metadata[_KEY], tensors):
         raise NotWhole(f"{path} is damaged (its checksum does not fit its contents).")
     return Checkpoint(json.loads(metadata[_KEY]), tensors)
+
+
+def check_format(path: Path, checkpoint: Checkpoint) -> None:
+    """``OtherTraining`` for a checkpoint that another version wrote."""
+    if (found := checkpoint.header["format"]) != _FORMAT:
+        raise OtherTraining(f"{path} is of format {found}; this version reads {_FORMAT}.")
 
 
 def _files(folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor, nn
 
 from neuronal.data.dataset import Split
-from neuronal.train.checkpoint import Checkpoint, Checkpoints, OtherTraining, newest, read, write
+from neuronal.train.checkpoint import Checkpoint, Checkpoints, OtherTraining, check_format, newest, read, write
 from neuronal.train.engine import Engine, put, shaped_like, whole
 from neuronal.train.optim import Plan
 from neuronal.train.progress import LOOK_EVERY, Losses, Progress
@@ -39,7 +39,8 @@ class Snapshots:
         seed: int,
     ) -> None:
         self._chosen = Checkpoints(chosen) if isinstance(chosen, Path | str) else chosen
-        self._accelerator, self._found = accelerator, None
+        self._accelerator = accelerator
+        self._found: Checkpoint | None = None
         self._saved_at, self._saved_step, self._warned = perf_counter(), -1, False
         self.progress = Progress()
         if self._chosen is None:
@@ -49,19 +50,21 @@ class Snapshots:
         self._training["recipe"] = json.loads(json.dumps(dict(self._chosen.of)))
         if accelerator.is_main_process:
             self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._newest()
-        if path is not None:
-            self._found = read(path)
+        if found := self._newest():
+            path, self._found = found
+            check_format(path, self._found)
             _check_same(self._found.header["training"], self._training, path)
             self.progress = Progress.from_json(self._found.header["progress"])
             self._saved_step = self.progress.step
 
-    def _newest(self) -> Path | None:
+    def _newest(self) -> tuple[Path, Checkpoint] | None:
         # The first process tidies up while it looks, so the others look afterwards.
-        chosen = [newest(self._folder) if self._accelerator.is_main_process else None]
+        found = newest(self._folder) if self._accelerator.is_main_process else None
+        chosen = [found[0] if found else None]
         if self._accelerator.num_processes > 1:
             broadcast_object_list(chosen)
-        return chosen[0]
+        path = chosen[0]
+        return found or (None if path is None else (path, read(path)))
 
     def restore(self, engine: Engine, order: torch.Generator, losses: Losses, correct: Tensor) -> None:
         """Puts back what was found, if anything; random numbers last, as making an engine may use some."""
