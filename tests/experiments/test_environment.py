@@ -48,3 +48,24 @@ def test_the_commit_is_that_of_our_checkout_and_of_no_other(tmp_path, monkeypatc
 
 def test_no_path_of_this_machine_is_recorded():
     assert str(Path.home()) not in " ".join(environment().values())
+
+
+def test_the_code_that_trains_is_part_of_what_digits_depend_on(tmp_path, monkeypatch):
+    def digest():
+        module._code.cache_clear()
+        return module.arithmetic()["code"]
+
+    before = digest()
+    assert digest() == before
+    file = tmp_path / "neuronal/experiments/environment.py"
+    for room in module.TRAINING:
+        (file.parents[1] / room).mkdir(parents=True)
+    (file.parents[1] / "nn/one.py").write_text("x = 1")
+    monkeypatch.setattr(module, "__file__", str(file))
+    one = digest()
+    assert one != before
+    (file.parents[1] / "nn/one.py").write_text("x = 2")
+    two = digest()
+    (file.parents[1] / "nn/one.py").rename(file.parents[1] / "ops/one.py")
+    assert len({one, two, digest()}) == 3
+    module._code.cache_clear()

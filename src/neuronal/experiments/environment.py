@@ -6,12 +6,16 @@ import os
 import platform
 import subprocess
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 import neuronal
+
+TRAINING = ("data", "models", "nn", "ops", "train")
+"""Rooms whose code decides what comes of a training."""
 
 
 @cache
@@ -31,7 +35,16 @@ def environment() -> dict[str, str]:
 
 def arithmetic() -> dict[str, str]:
     """What all digits of a training depend on: one that goes on with another would end as neither of them does."""
-    return {"torch": torch.__version__, "gpu": _gpu()}
+    return {"torch": torch.__version__, "gpu": _gpu(), "code": _code()}
+
+
+@cache
+def _code() -> str:
+    """A digest of all that trains, as it lies on disk; the commit is another for every sentence that is changed."""
+    digest, package = sha256(), Path(__file__).parents[1]
+    for file in sorted(file for room in TRAINING for file in (package / room).rglob("*.py")):
+        digest.update(f"{file.relative_to(package)}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _gpu() -> str:
