@@ -60,8 +60,8 @@ class Fit:
     """Median over the epochs of the mean time of a step."""
     best_epoch: int | None = None
     """The epoch whose weights the model has, where the plan asks for the best ones; None for the last."""
-    began_at: int = 0
-    """Steps that were done already, by the checkpoint it went on from."""
+    began_at: int = field(default=0, compare=False)
+    """Steps that were done already, by the checkpoint it went on from; what comes of a training does not depend on it."""
 
 
 class Diverged(RuntimeError):
