@@ -13,7 +13,7 @@ _NODES = (
 _CLOSE = f"{_NODES}; 2.49 to 2.53 in four runs"
 _WIDE_ROWS = (
     f"{_NODES}; a row of units of variance 1 that spans 9.7 or more is too wide for 256 nodes and is solved on 1,024 behind "
-    "the others; 3 of 24 batches that were drawn had one"
+    "the others, in the few batches that have one"
 )
 _PAIRS = (
     "all 4,096 pairs of a row are in the registers of one warp, 254 a thread: only eight rows are under way at a time. "

@@ -33,8 +33,8 @@ CIFAR = Recipe(
 )
 SHORT, SHORT_PLAIN, SHORT_DEEP = 4, 8, 28
 """Epochs at scale ``small`` with batch norm, without it, and without it from 50 layers on: these start with logits that
-hardly differ from image to image, and a ResNet50 took 2,000 steps, five epochs, to leave chance (seed 0). The rate is first
-cut after 30% of the epochs. No claim compares networks of different epochs."""
+hardly differ from image to image, and ResNets are to leave chance before the rate is first cut, after 30% of the epochs. No
+claim compares networks of different epochs."""
 TINY = replace(smoke(CIFAR), crop=1, cutout=2, fraction=0.05)
 
 RESNETS: dict[int, dict[str, Any]] = {
