@@ -285,6 +285,19 @@ def test_rates_of_one_batch_size_are_taken_for_all():
     assert [row["rate"] for row in own if row["protocol"] == "clean"] == [0.01, 0.01, 0.1, 0.1]
 
 
+def test_clean_may_have_more_seeds_than_published():
+    work = Made(lambda recipe, seed: (float(seed), recipe.lr))
+    found = both(by(BASE, "SP", "GmP"), OPTIONS | {"clean_seeds": 5}, work)
+    assert [row["seeds"] for row in found] == [[0, 1, 2], [0, 1, 2, 3, 4]] * 2
+    # Rates are tried with as many as before.
+    tried = [seed for recipe, seed in work.asked if recipe.protocol == "clean" and recipe.lr == 0.1]
+    assert sorted(tried) == [0, 0, 1, 1]
+    assert {(gap["protocol"], gap["num_seeds"]) for gap in against(found, "GmP")} == {("published", 3), ("clean", 5)}
+    answer = {"result": {"rows": found}, "reported": {}, "title": "t", "where": "w", "scale": "small"}
+    answer |= {"procedure": "protocol_table", "options": OPTIONS}
+    assert "over seeds (published 3, clean 5);" in tables(answer)[0].caption
+
+
 class Images(Made):
     """Accuracies in the place of errors: the top-5 one is a half more, and every epoch has a tenth of both."""
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
+from torch.autograd import profiler
 
 from neuronal.bench.gpu import graphs
 from neuronal.cli import app as cli
@@ -17,6 +18,7 @@ from neuronal.data.scaling import Scaling
 from neuronal.geometry.segment import segment_pieces
 from neuronal.kernel.empirical import empirical_ntk
 from neuronal.models.registry import create_model
+from neuronal.nn import GeometricConv2d
 from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
@@ -265,6 +267,28 @@ def test_fused_weights(neuron, shape, dtype, channels_last):
     if channels_last and len(shape) != 4:
         pytest.skip("channels_last is about images")
     getattr(cases, neuron)(shape, device="cuda", dtype=dtype, channels_last=channels_last)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_a_scale_behind_the_relu(channels_last, bias):
+    """Directions come from the kernel too, and so do their gradients."""
+    layer = GeometricConv2d(5, 4, 3, activation="relu", bias=bias)
+    with torch.no_grad():
+        layer.scale.normal_()
+    there = copy.deepcopy(layer).cuda()
+    layer, x = layer.double(), torch.randn(3, 5, 7, 7)
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    z = there(x.cuda().contiguous(memory_format=order))
+    expected = layer(x.double())
+    torch.testing.assert_close(z.double().cpu(), expected, rtol=1e-3, atol=1e-3)
+    g = torch.randn_like(expected)
+    expected.backward(g)
+    with profiler.profile() as seen:
+        z.backward(g.float().cuda())
+    assert not any("addcmul" in event.name for event in seen.function_events), "gradients in plain steps"
+    for p, q in zip(layer.parameters(), there.parameters(), strict=True):
+        torch.testing.assert_close(q.grad.double().cpu(), p.grad, rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("neuron", ["geometric", "farkas"])

@@ -33,4 +33,6 @@ def test_the_compiler_can_record_them(neuron):
         found = compiled(x)
         found.square().sum().backward()
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+        # Gradients are in the recording's memory, for any model: the next replay would add to its own.
+        model.zero_grad()
     torch.compiler.reset()

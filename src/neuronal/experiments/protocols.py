@@ -36,10 +36,10 @@ def both(recipes: Sequence[Recipe], options: Mapping[str, Any], work: Work) -> l
     ``published`` is the recipe as it is, with the paper's rate. ``clean`` holds ``holdout`` of the training data back for
     every choice while training, tries all ``rates`` with the first ``tuning_seeds`` seeds, and trains the other seeds
     with the rate that was best on the held-out data; the test data are looked at once, at the end. With ``tuning_batch``
-    rates are tried with batches of that size alone, and the best is taken for all sizes. With ``curves`` rows have
-    :func:`curves_of`.
+    rates are tried with batches of that size alone, and the best is taken for all sizes. With ``clean_seeds`` it has so
+    many seeds, from 0 on, in the place of the recipe's. With ``curves`` rows have :func:`curves_of`.
     """
-    clean = [replace(one, protocol="clean", holdout=options["holdout"]) for one in recipes]
+    clean = [_clean(one, options) for one in recipes]
     tuned = [_tuned(one, options) for one in clean]
     tried = {one.fingerprint(): [replace(one, lr=lr) for lr in options["rates"]] for one in tuned}
     # Everything at once: several processes divide among themselves what is asked for in one go.
@@ -55,6 +55,11 @@ def both(recipes: Sequence[Recipe], options: Mapping[str, Any], work: Work) -> l
         row = _row(own, found[own] if choice.best is not None else (), curves=options.get("curves", False))
         rows.append(row | {"tuning": [asdict(point) for point in choice.curve]})
     return rows
+
+
+def _clean(recipe: Recipe, options: Mapping[str, Any]) -> Recipe:
+    seeds = tuple(range(options["clean_seeds"])) if "clean_seeds" in options else recipe.seeds
+    return replace(recipe, protocol="clean", holdout=options["holdout"], seeds=seeds)
 
 
 def _tuned(clean: Recipe, options: Mapping[str, Any]) -> Recipe:

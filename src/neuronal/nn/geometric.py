@@ -128,10 +128,13 @@ class _Geometric(StandIn):
         """Weight of the plain layer with the same map: scale times direction."""
         return self._weight_and_bias()[0]
 
-    def _weight_and_bias(self, *, channels_last: bool = False) -> tuple[Tensor, Tensor | None]:
+    def _weight_and_bias(self, *, scaled: bool = True, channels_last: bool = False) -> tuple[Tensor, Tensor | None]:
+        """Those of the plain layer with the same map; without the scale if it is not ``scaled``."""
         if self.delta is None:
-            return (self.scale * self.sign).view(self._weight_shape), self.bias
-        return weight_and_bias(self.delta, self.scale, self.offset, self._weight_shape, channels_last=channels_last)
+            weight, bias = (self.scale * self.sign, self.bias) if scaled else (self.sign, self.offset)
+            return weight.view(self._weight_shape), bias
+        scale = self.scale if scaled else None
+        return weight_and_bias(self.delta, scale, self.offset, self._weight_shape, channels_last=channels_last)
 
     @property
     def bias(self) -> Tensor | None:
@@ -139,11 +142,11 @@ class _Geometric(StandIn):
         return None if self.offset is None else self.scale * self.offset
 
     def forward(self, x: Tensor) -> Tensor:
+        # A convolution of images in channels_last order wants its weight so, and would copy it.
+        last = len(self._weight_shape) == 4 and x.is_contiguous(memory_format=torch.channels_last)
         if self.activation is None:
-            # A convolution of images in channels_last order wants its weight so, and would copy it.
-            last = len(self._weight_shape) == 4 and x.is_contiguous(memory_format=torch.channels_last)
             return self._map(x, *(self._ready() or self._weight_and_bias(channels_last=last)))
-        z = self._map(x, self.direction().view(self._weight_shape), self.offset)
+        z = self._map(x, *self._weight_and_bias(scaled=False, channels_last=last))
         channel_last = self._plain is nn.Linear
         scale = self.scale.to(z.dtype)
         return F.relu(z) * (scale if channel_last else scale.view(-1, *[1] * (len(self._weight_shape) - 2)))

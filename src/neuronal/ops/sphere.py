@@ -59,7 +59,7 @@ def direction(delta: Tensor) -> Tensor:
 
 
 def weight_and_bias(
-    delta: Tensor, scale: Tensor, offset: Tensor | None, shape: Sequence[int], *, channels_last: bool = False
+    delta: Tensor, scale: Tensor | None, offset: Tensor | None, shape: Sequence[int], *, channels_last: bool = False
 ) -> tuple[Tensor, Tensor | None]:
     """Weight and bias of a layer of geometric units: ``scale * direction(delta)`` and ``scale * offset``, row by row.
 
@@ -68,14 +68,17 @@ def weight_and_bias(
 
     Args:
         delta: ``(units, n - 1)``.
-        scale: ``(units,)``.
+        scale: ``(units,)``, or None for 1.
         offset: ``(units,)``, or None for no bias.
         shape: That of the weight, ``(units, ...)`` with n entries per unit.
         channels_last: The order of memory the layer wants to read the weight in, where it can be had for nothing.
     """
     if not delta.is_cuda or delta.dtype != torch.float32 or not is_fusable():
-        bias = None if offset is None else scale * offset
-        return (scale.unsqueeze(1) * direction(delta)).view(shape), bias
+        u = direction(delta)
+        if scale is None:
+            return u.view(shape), offset
+        return (scale.unsqueeze(1) * u).view(shape), None if offset is None else scale * offset
+    scale = delta.new_ones(delta.shape[0]) if scale is None else scale
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else delta.dtype
     # One scale that all units share, or a piece of something larger, does not lie in memory as the kernel reads it.
     vectors = (scale.contiguous(), None if offset is None else offset.contiguous())

@@ -42,10 +42,9 @@ def _protocols(title: str, rows: Sequence[Mapping[str, Any]], reported: Mapping[
             cells += [written(estimate["mean"], estimate["standard_error"], measure), rate]
         failed = sum(len(row["failed"]) for row in own.values())
         drawn.add_row(f"{data}, {batch}" if images else data, method, *cells, str(failed))
-    seeds = max(len(row["seeds"]) for row in rows)
     what = {"accuracy": "accuracy (%)", "top5": "top-5 accuracy (%)"}.get(measure, "RMSE")
     drawn.caption = (
-        f"test {what}, mean ± standard error over {seeds} seeds; published: at the paper's rate, choices while training by "
+        f"test {what}, mean ± standard error over {_seeds(rows)}; published: at the paper's rate, choices while training by "
         "what its code goes by; clean: the rate is tuned, and all is chosen, on held-out data; "
         f"{legend(dict.fromkeys(row['method'] for row in rows))}"
     )
@@ -79,6 +78,17 @@ def _tried(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> Tab
         + "; failed: the loss became infinite or no number"
     )
     return drawn
+
+
+def _seeds(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many seeds there were: of each protocol, where one had more than the other."""
+    trained: dict[str, int] = {}
+    for row in rows:
+        number = len(row["seeds"]) + len(row["failed"])
+        trained[row["protocol"]] = max(number, trained.get(row["protocol"], 0))
+    if len(set(trained.values())) == 1:
+        return f"{next(iter(trained.values()))} seeds"
+    return "seeds (" + ", ".join(f"{protocol} {number}" for protocol, number in trained.items()) + ")"
 
 
 def _end_of_list(row: Mapping[str, Any]) -> str:
