@@ -2,11 +2,12 @@
 
 import json
 import os
+import time
 
 import pytest
 import torch
 
-from neuronal.bench.gpu import ahead, train
+from neuronal.bench.gpu import ahead, graphs, train
 from neuronal.bench.gpu.ahead import Job, results
 from neuronal.bench.gpu.ceilings import Setting
 from neuronal.train.loop import fit
@@ -50,6 +51,12 @@ def test_both_learn_the_same(monkeypatch):
 def test_what_is_compiled_ahead_is_a_step(name):
     assert {job.given[0] for job in train.ahead()} == {"fit", "the bare loop"}
     train.compile_one(name, "cpu")
+
+
+def test_long_work_is_started_first():
+    found = results([Job("short", time.time), Job("long", time.time, (), True)], workers=1)
+    assert found["long"] < found["short"]
+    assert [job.given[0] for job in graphs.ahead() if job.is_long] == ["implicit_bias"]
 
 
 def test_work_ahead_comes_back_and_what_failed_is_told(capsys):

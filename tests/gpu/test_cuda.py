@@ -2,8 +2,12 @@
 
 import copy
 import json
+import os
+import subprocess
+import sys
 import warnings
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,12 +27,15 @@ from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
 from neuronal.train import loop
+from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.engine import Engine, accelerator_for
 from neuronal.train.optim import Plan
 from neuronal.train.recording import NotCapturable, captured
+from tests.conftest import ROOT
 from tests.nn.test_every_layer import BASE, EVERY, NEURONS, SHAPES, make
 from tests.ops.kernels import cases
 from tests.ops.test_mean_field import dense_gradients, violation
+from tests.train.small import PLAN, network, train
 
 
 @pytest.mark.parametrize(("neuron", "kind"), EVERY)
@@ -252,6 +259,29 @@ def test_compare_trains_on_the_device(tmp_path, monkeypatch, capsys):
     assert [row["family"] for row in answer["comparison"]["rows"]] == list(FAMILIES)
     assert all(row["estimates"]["accuracy"]["mean"] > 0.5 for row in answer["comparison"]["rows"])
     assert answer["costs"]["environment"]["gpu"] != "none"
+
+
+BEGUN = """
+import sys
+from tests.train.test_checkpoint import PLAN, Checkpoints, Stop, replace, stopping_after, train
+try:
+    plan = replace(PLAN, optim=sys.argv[2], accumulate=1)
+    train(stopping_after(6), Checkpoints(sys.argv[1], every=1), plan=plan, augment=None)
+except Stop:
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize("optim", ["sgd", "adam"])
+def test_what_a_cpu_began_goes_on_on_a_gpu(tmp_path, optim):
+    there = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    begun = subprocess.run([sys.executable, "-c", BEGUN, tmp_path, optim], cwd=ROOT, env=there, capture_output=True)
+    assert begun.stdout == b"stopped\n", begun.stderr
+    plan = replace(PLAN, optim=optim, accumulate=1)
+    with pytest.warns(RuntimeWarning, match="begun on a CPU and goes on on a GPU"):
+        model, epochs = train(network(), Checkpoints(tmp_path, every=1), plan=plan, augment=None)
+    assert len(epochs) == PLAN.epochs
+    assert all(value.is_cuda and value.isfinite().all() for value in model.values())
 
 
 @pytest.mark.parametrize("channels_last", [False, True])

@@ -72,6 +72,25 @@ def test_checkpoints_change_nothing_and_a_finished_training_is_not_done_again(tm
     assert_same(train(stopping_after(0), chosen), whole)
 
 
+def test_on_another_kind_of_device_it_goes_on_with_a_warning(monkeypatch):
+    put = []
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: put.append(state))
+    before, drawn = torch.get_rng_state(), torch.rand(3)
+    of_cpu = {"cpu": before}
+    of_gpu = of_cpu | {"cuda": torch.zeros(16, dtype=torch.uint8)}
+    for states, kind, message in (
+        (of_cpu, "cuda", "begun on a CPU and goes on on a GPU"),
+        (of_gpu, "cpu", "begun on a GPU and goes on on a CPU"),
+    ):
+        with pytest.warns(RuntimeWarning, match=message):
+            snapshot.restore_random(states, torch.device(kind))
+        assert torch.equal(torch.rand(3), drawn)
+    assert put == []
+    snapshot.restore_random(of_cpu, torch.device("cpu"))
+    snapshot.restore_random(of_gpu, torch.device("cuda"))
+    assert put == [of_gpu["cuda"]]
+
+
 @pytest.mark.parametrize("optim", OPTIMISERS)
 def test_every_optimiser_goes_on(tmp_path, optim):
     plan = replace(PLAN, optim=optim, accumulate=1)

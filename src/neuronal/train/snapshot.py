@@ -84,9 +84,7 @@ class Snapshots:
         losses.seen = tensors["losses"].tolist()
         if engine.rank == 0:
             correct.copy_(tensors["correct"])
-        torch.set_rng_state(tensors[f"random.{engine.rank}.cpu"])
-        if engine.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors[f"random.{engine.rank}.cuda"], engine.device)
+        restore_random(_under(f"random.{engine.rank}.", tensors), engine.device)
         self._found = None
 
     def save_at_end(self, engine: Engine, order: Tensor, losses: Losses, correct: Tensor) -> None:
@@ -232,6 +230,21 @@ def _random_states(engine: Engine) -> list[dict[str, Tensor]]:
         own["cuda"] = torch.cuda.get_rng_state(engine.device)
     states: list[dict[str, Tensor]] = gather_object([own]) if engine.world > 1 else [own]
     return states
+
+
+def restore_random(states: dict[str, Tensor], device: torch.device) -> None:
+    """Puts back the state of torch's generators; that of a GPU is left as it is where a CPU has trained before."""
+    torch.set_rng_state(states["cpu"])
+    kinds = ["a GPU" if is_gpu else "a CPU" for is_gpu in ("cuda" in states, device.type == "cuda")]
+    if kinds[0] != kinds[1]:
+        warnings.warn(
+            f"the training was begun on {kinds[0]} and goes on on {kinds[1]}: what is drawn at random from here on is not "
+            "what it would have been.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    elif device.type == "cuda":
+        torch.cuda.set_rng_state(states["cuda"], device)
 
 
 def _is_finite(checkpoint: Checkpoint) -> bool:

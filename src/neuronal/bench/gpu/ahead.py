@@ -41,10 +41,15 @@ class Job:
     name: str
     function: Callable[..., Any]
     given: tuple[Any, ...] = ()
+    is_long: bool = False
+    """Whether it is to be started before the others."""
 
 
 def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float = SECONDS) -> Mapping[str, Any]:
-    """What the jobs returned, by name, the first ones started first; one that failed is missing, and stderr says why."""
+    """What the jobs returned, by name; one that failed is missing, and stderr says why.
+
+    Long ones are started first, then the others in their order.
+    """
     found: dict[str, Any] = {}
     if not jobs:
         return found
@@ -53,7 +58,7 @@ def results(jobs: Sequence[Job], *, workers: int | None = None, seconds: float =
     patience = 0.0
     try:
         with _as_at_start():
-            running = {pool.submit(_alone, job): job for job in jobs}
+            running = {pool.submit(_alone, job): job for job in sorted(jobs, key=lambda job: not job.is_long)}
         for future in as_completed(running, timeout=seconds):
             job = running[future]
             try:
