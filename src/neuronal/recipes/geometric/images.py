@@ -207,15 +207,15 @@ TABLE1 = Reproduction(
     },
     comparable=("paper",),
     departs=(
-        "There is no code for it: where the norms stand inside a block is our choice (before, or behind, every convolution, "
-        "the shortcut's too). Random resized crops of squares in place of resizing to 256-480 and cropping, no colours "
-        "changed; tested on squares of 224. Weight decay is that of He and others, whose setup the paper says it follows. "
-        "The scale of a geometric unit is inside the ReLU. Weights start as He's, those of geometric units on the whole "
-        "sphere with scale 1. Images are in [0, 1]; autocast to bfloat16; norms are those of Table 2. Published has three "
-        "seeds and clean ten, with a tenth of the training images held out; the numbers measured so far are of three. "
-        "Small: ResNet-18 on CIFAR-10, crops of images padded by 4, 5 epochs, after which no method is near the end of its training; the rate falls along a "
-        "cosine in place of being cut when the accuracy gets no "
-        "better, and the weights of the best epoch are taken. Clean tries the rates of Table 3 from "
-        "0.01 on with one seed; at the paper's scale all."
+        "There is no code for it: where the norms stand inside a block is our choice (before, or behind, every "
+        "convolution, the shortcut's too). Random resized crops of squares in place of resizing to 256-480 and cropping, "
+        "no colours changed; tested on squares of 224. Weight decay is that of He and others, whose setup the paper says "
+        "it follows. The scale of a geometric unit is inside the ReLU. Weights start as He's, those of geometric units on"
+        " the whole sphere with scale 1. Images are in [0, 1]; autocast to bfloat16; norms are those of Table 2. "
+        "Published has three seeds and clean ten, with a tenth of the training images held out; the numbers measured so "
+        "far are of three. Small: ResNet-18 on CIFAR-10, crops of images padded by 4, 5 epochs, after which no method is "
+        "near the end of its training; the rate falls along a cosine in place of being cut when the accuracy gets no "
+        "better, and the weights of the best epoch are taken. Clean tries the rates of Table 3 from 0.01 on with one "
+        "seed; at the paper's scale all."
     ),
 )
