@@ -83,6 +83,7 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
     """
     from neuronal.ops.kernels import grid, pairs, wide
     from neuronal.ops.kernels.tables import tables
+    from neuronal.ops.kernels.together import Launch, start
 
     a, coupling, slope = a.contiguous(), coupling.contiguous(), slope.contiguous()
     units = units or a.shape[1]
@@ -97,16 +98,18 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
         given = (a, coupling, slope, z, kept, residual, steps, converged, rows, couplings, slopes, units)
         pairs.forward[(-(-rows // options["R"]),)](*given, tolerance, max_steps, **options)
     else:
-        given = (a, coupling, slope, z, kept, residual, steps, *tables(a.device), rows, couplings, slopes)
-        # Rows that share the nodes of a program.
-        for together, again in ((16, False), (4, True)):
-            groups = -(-rows // together)
-            options = {"ROWS": together, "AGAIN": again, **_GRID}
-            grid.forward[(_programs(groups) if again else groups,)](*given, tolerance, max_steps, units, **options)
+        given = (a, coupling, slope, z, kept, residual, steps)
+        numbers = (rows, couplings, slopes, tolerance, max_steps, units)
         programs = _programs(rows)
         space = torch.empty(programs * wide.SPACES * units, dtype=a.dtype, device=a.device)
-        given = (a, coupling, slope, z, kept, residual, steps, converged, space, rows, couplings, slopes)
-        wide.forward[(programs,)](*given, tolerance, max_steps, units, num_warps=_WIDE_WARPS)
+        # 16 rows share the nodes of a program; of those that need more nodes 4 do.
+        on_nodes, by_pairs = (*given, *tables(a.device), *numbers), (*given, converged, space, *numbers)
+        launches = [
+            Launch(grid.forward, -(-rows // 16), on_nodes, {"ROWS": 16, "AGAIN": False, **_GRID}),
+            Launch(grid.forward, _programs(-(-rows // 4)), on_nodes, {"ROWS": 4, "AGAIN": True, **_GRID}),
+            Launch(wide.forward, programs, by_pairs, {"num_warps": _WIDE_WARPS}),
+        ]
+        start(("forward", a.device, units), launches)
     return Found(z, kept, residual, steps, converged)
 
 
@@ -116,6 +119,7 @@ def vjp(
 ) -> tuple[Tensor, Tensor]:
     """Gradients for a, and for coupling and slope of every row, ``(2, rows)``."""
     from neuronal.ops.kernels import gradient, pairs, wide
+    from neuronal.ops.kernels.together import Launch, start
 
     g, z, coupling, slope = g.contiguous(), z.contiguous(), coupling.contiguous(), slope.contiguous()
     units = units or z.shape[1]
@@ -131,10 +135,13 @@ def vjp(
     programs = _programs(rows)
     # What one kernel works in, the other can.
     space = torch.empty(max(programs * wide.SPACES, rows) * units, dtype=z.dtype, device=z.device)
-    given = (g, z, coupling, slope, v, space, of_rows, of_rows[1], rows, couplings, slopes)
+    given, numbers = (g, z, coupling, slope, v), (rows, couplings, slopes)
+    on_nodes, by_pairs = (*given, space, *of_rows, *numbers), (*given, *of_rows, space, *numbers, units)
     options = {"units": units, "WITH_COUPLING": with_coupling, "WITH_SLOPE": with_slope}
-    gradient.backward[(rows,)](*given, **options, **_GRADIENT)
-    gradient.backward[(programs,)](*given, **options, **_WIDER_GRADIENT)
-    given = (g, z, coupling, slope, v, of_rows, of_rows[1], space, rows, couplings, slopes, units)
-    wide.backward[(programs,)](*given, WITH_SLOPE=with_slope, num_warps=_WIDE_WARPS)
+    launches = [
+        Launch(gradient.backward, rows, on_nodes, options | _GRADIENT),
+        Launch(gradient.backward, programs, on_nodes, options | _WIDER_GRADIENT),
+        Launch(wide.backward, programs, by_pairs, {"WITH_SLOPE": with_slope, "num_warps": _WIDE_WARPS}),
+    ]
+    start(("backward", z.device, units, with_coupling, with_slope), launches)
     return v, of_rows
