@@ -22,7 +22,7 @@ from neuronal.data.scaling import Scaling
 from neuronal.geometry.segment import segment_pieces
 from neuronal.kernel.empirical import empirical_ntk
 from neuronal.models.registry import create_model
-from neuronal.nn import GeometricConv2d
+from neuronal.nn import GeometricConv2d, InputMeanNorm, MeanOnlyBatchNorm
 from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
@@ -297,6 +297,28 @@ def test_fused_weights(neuron, shape, dtype, channels_last):
     if channels_last and len(shape) != 4:
         pytest.skip("channels_last is about images")
     getattr(cases, neuron)(shape, device="cuda", dtype=dtype, channels_last=channels_last)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("kind", [InputMeanNorm, MeanOnlyBatchNorm])
+def test_norms_by_the_mean(kind, channels_last, dtype):
+    """Each is rounded once: what is computed in float64 from the same numbers is as near as that allows."""
+    norm = kind(6).cuda()
+    there = copy.deepcopy(norm).cpu().double()
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    x = (torch.randn(64, 6, 9, 9) + 3).to(dtype).cuda().contiguous(memory_format=order).requires_grad_()
+    given = x.detach().cpu().double().requires_grad_()
+    y, expected = norm(x), there(given)
+    assert y.dtype == dtype
+    assert y.is_contiguous(memory_format=order)
+    g = torch.randn_like(y)
+    y.backward(g)
+    expected.backward(g.cpu().double())
+    rounding = 2**-8 if dtype == torch.bfloat16 else 1e-6
+    for ours, theirs in ((y, expected), (x.grad, given.grad)):
+        assert ((ours.detach().cpu().double() - theirs).abs() <= rounding * theirs.abs() + 2e-6).all()
+    torch.testing.assert_close(norm.running_mean.cpu().double(), there.running_mean, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("bias", [True, False])

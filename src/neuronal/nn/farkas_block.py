@@ -12,7 +12,7 @@ from torch.nn.modules.module import _has_any_global_hook
 from neuronal.nn.farkas import Balance, FarkasConv2d, need_two
 from neuronal.nn.standard import Device, Dtype
 from neuronal.ops.farkas import relu_of_closed_sum
-from neuronal.ops.fusable import is_unwatched
+from neuronal.ops.fusable import HAS_TRITON, is_unwatched
 
 Norm = Callable[[int], nn.Module]
 MOST = 4096
@@ -119,7 +119,7 @@ class _FarkasBlock(nn.Module):
 
 def _is_made_for_kernel(x: Tensor) -> bool:
     known = (torch.float32, torch.bfloat16, torch.float16)
-    return type(x) is Tensor and on_device(x) and x.dtype in known and x.numel() > 0
+    return HAS_TRITON and type(x) is Tensor and on_device(x) and x.dtype in known and x.numel() > 0
 
 
 def on_device(x: Tensor) -> bool:

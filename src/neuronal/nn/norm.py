@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from neuronal.nn.standard import Device, Dtype
-
-
-class _SumOverProcesses(torch.autograd.Function):
-    """The sum of a tensor over all processes. Each loss depends on every summand, so gradients are summed as well."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone()
-        distributed.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        total = grad.clone()
-        distributed.all_reduce(total)
-        return total
-
-
-def _is_shared() -> bool:
-    """Whether several processes each hold a part of the batch."""
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+from neuronal.ops.centre import centred, is_shared, shifted
 
 
 class InputMeanNorm(nn.Module):
@@ -76,25 +54,17 @@ class InputMeanNorm(nn.Module):
             raise ValueError(
                 f"{type(self).__name__} needs input of shape (batch, {self.num_features}, ...), got {tuple(x.shape)}."
             )
-        mean = self.running_mean
-        if self.training and (x.numel() or _is_shared()):
-            mean = self._batch_mean(x)
+        added = self._added()
+        if self.training and (x.numel() or is_shared()):
+            y, mean = centred(x, added)
             with torch.no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        return self._shifted(x, -mean)
+            return y
+        return shifted(x, -self.running_mean if added is None else added - self.running_mean)
 
-    def _batch_mean(self, x: Tensor) -> Tensor:
-        # In float32 under autocast: a mean over a million half-precision values needs the digits.
-        dims, dtype = [0, *range(2, x.dim())], torch.promote_types(x.dtype, torch.float32)
-        if not _is_shared():
-            return x.mean(dims, dtype=dtype)
-        count = x.new_full((1,), x.numel() / self.num_features, dtype=dtype)
-        total: Tensor = _SumOverProcesses.apply(torch.cat([x.sum(dims, dtype=dtype), count]))
-        return total[:-1] / total[-1].clamp(min=1)
-
-    def _shifted(self, x: Tensor, shift: Tensor) -> Tensor:
-        """x plus a number per channel; in the wider dtype of both, so that half precision is rounded once."""
-        return (x + shift.view(-1, *[1] * (x.dim() - 2))).to(x.dtype)
+    def _added(self) -> Tensor | None:
+        """What is added to the channels once they are centred."""
+        return None
 
     def extra_repr(self) -> str:
         return f"{self.num_features}, momentum={self.momentum}"
@@ -145,9 +115,8 @@ class MeanOnlyBatchNorm(InputMeanNorm):
         if getattr(self, "bias", None) is not None:
             nn.init.zeros_(self.bias)  # type: ignore[arg-type]
 
-    def forward(self, x: Tensor) -> Tensor:
-        y = super().forward(x)
-        return y if self.bias is None else self._shifted(y, self.bias)
+    def _added(self) -> Tensor | None:
+        return self.bias
 
     def extra_repr(self) -> str:
         return super().extra_repr() + ("" if self.bias is not None else ", published=True")

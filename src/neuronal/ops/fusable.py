@@ -22,14 +22,13 @@ def is_fusable() -> bool:
 
 
 def is_unwatched() -> bool:
-    """Whether a kernel of ours may stand in for operations that somebody could want to see one by one.
+    """Whether something else may stand in for operations that somebody could want to see one by one.
 
     That is so where they run as they are written, and no mode, tracer, compiler or transform looks on.
     """
     return (
-        HAS_TRITON
         # First: what a compiler sees ends here.
-        and not torch.compiler.is_compiling()
+        not torch.compiler.is_compiling()
         and torch._C._get_tracing_state() is None
         and not torch._C._are_functorch_transforms_active()
         and not torch._C._len_torch_dispatch_stack()

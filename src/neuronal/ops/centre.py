@@ -1,0 +1,112 @@
+"""Channels less their mean over a batch: of all processes together, where several hold a part of it.
+
+Cost: a batch is read twice and written once, and so is its gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+
+from neuronal.ops.fusable import is_unwatched
+
+
+def is_shared() -> bool:
+    """Whether several processes each hold a part of the batch."""
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def centred(x: Tensor, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Every channel less its mean over batch and positions, plus a number; and the means.
+
+    Half precision is rounded once: means, and what is added, are in float32. Differentiable any number of times.
+
+    Args:
+        x: ``(batch, channels, ...)``.
+        shift: ``(channels,)``, or None for 0.
+
+    Returns:
+        Of the shape and dtype of ``x``; and ``(channels,)``, which is not for gradients to flow through.
+    """
+    # Of many gradients at once autograd makes one tensor, which is not what it seems.
+    if is_unwatched() and type(x) in (Tensor, nn.Parameter) and not torch._C._functorch.is_legacy_batchedtensor(x):
+        found: tuple[Tensor, Tensor] = _Centred.apply(x, shift)
+        return found
+    mean = _mean(x)
+    return shifted(x, _less(shift, mean)), mean
+
+
+def shifted(x: Tensor, shift: Tensor) -> Tensor:
+    """x plus a number per channel; in the wider dtype of both, so that half precision is rounded once."""
+    return (x + _spread(shift, x)).to(x.dtype)
+
+
+class _Centred(torch.autograd.Function):
+    """What is centred has a centred gradient."""
+
+    @staticmethod
+    def forward(x: Tensor, shift: Tensor | None) -> tuple[Tensor, Tensor]:
+        mean = _mean(x)
+        change = _less(shift, mean)
+        if not x.is_cuda:
+            return shifted(x, change), mean
+        # Half precision without a copy in float32 between; on a CPU that is no faster.
+        return torch.add(x, _spread(change, x), out=torch.empty_like(x)), mean
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor | None], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.dtype = None if inputs[1] is None else inputs[1].dtype
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, _: None) -> tuple[Tensor | None, Tensor | None]:
+        if g is None:
+            return None, None
+        of_x, of_shift = ctx.needs_input_grad
+        found, mean = centred(g) if of_x else (None, None)
+        if not of_shift:
+            return found, None
+        if mean is None or torch.is_grad_enabled() or is_shared():
+            return found, g.sum(_dims(g), dtype=ctx.dtype)
+        return found, (mean * (g.numel() / len(mean))).to(ctx.dtype)
+
+
+class _SumOverProcesses(torch.autograd.Function):
+    """The sum of a tensor over all processes. Each loss depends on every summand, so gradients are summed as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.clone()
+        distributed.all_reduce(total)
+        return total
+
+
+def _mean(x: Tensor) -> Tensor:
+    # In float32 under autocast: a mean over a million half-precision values needs the digits.
+    dims, dtype = _dims(x), torch.promote_types(x.dtype, torch.float32)
+    if not is_shared():
+        return x.mean(dims, dtype=dtype)
+    count = x.new_full((1,), x.numel() / x.shape[1], dtype=dtype)
+    total: Tensor = _SumOverProcesses.apply(torch.cat([x.sum(dims, dtype=dtype), count]))
+    return total[:-1] / total[-1].clamp(min=1)
+
+
+def _dims(x: Tensor) -> list[int]:
+    return [0, *range(2, x.dim())]
+
+
+def _less(shift: Tensor | None, mean: Tensor) -> Tensor:
+    return -mean if shift is None else shift - mean
+
+
+def _spread(of_channels: Tensor, x: Tensor) -> Tensor:
+    return of_channels.view(-1, *[1] * (x.dim() - 2))
