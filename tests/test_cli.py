@@ -102,13 +102,23 @@ BAD = [
     ),
     (["bench"], "Missing command. There are: layers, implicit, certify, train, kernel, gpu."),
     (["compare", "--epochs", "many"], "Invalid value for '--epochs'"),
-    (["compare", "--epochs", "0"], "epochs needs to be at least 1, and below 2^31, got 0."),
+    (["compare", "--epochs", "0"], "epochs needs to be a whole number of at least 1, and below 2^31, got 0."),
     (["compare", "--lr", "nan"], "lr needs to be a positive number, got nan."),
     (["compare", "--seeds", "a"], "--seeds needs whole numbers such as 0,1,2 or 0-9, got 'a'."),
     (["compare", "--seeds", "0-99999999999"], "--seeds takes at most 10,000 numbers"),
     (["compare", "--seeds", "99999999999999999999999"], "seeds need to be whole numbers from 0, got 99999"),
     (["compare", "--widths", "0", "--model", "fcn"], "widths need to be whole numbers from 1, got 0."),
-    (["compare", "--batch-size", "99999999999999999999"], "batch_size needs to be at least 1, and below 2^31"),
+    (
+        ["compare", "--batch-size", "99999999999999999999"],
+        "batch_size needs to be a whole number of at least 1, and below 2^31",
+    ),
+    (["sweep", "digits", "--grid", "lr=0.1", "--grid", "holdout=0"], "choosing needs held-out data, got holdout 0."),
+    (["sweep", "digits", "--grid", "seed=0-4", "--grid", "seed=1"], "--grid seed is given twice."),
+    (["train", "digits", "--set", "widths=4.5"], "widths need to be whole numbers from 1, got 4.5."),
+    (["train", "digits", "--set", "widths=[4,4]"], "--set widths needs numbers, got '[4,4]'."),
+    (["train", "digits", "--set", "widths=true"], "--set widths needs numbers, got 'true'."),
+    (["train", "digits", "--set", "resized_crop=null,1"], "--set resized_crop needs numbers, got 'null,1'."),
+    (["train", "digits", "--model-option", "norm=3"], "norm"),
     (["compare", "--holdout", "0.999"], "holdout 0.999 of 1,297 training images leaves none to train on."),
     (["compare", "--name", ""], "--name needs a folder below --out, got ''."),
     (["compare", "--name", "."], "--name needs a folder below --out, got '.'."),
@@ -323,6 +333,38 @@ def test_a_second_interrupt_does_not_wait(number, code, tmp_path):
     running.send_signal(number)
     _, err = running.communicate(timeout=30)
     assert (running.returncode, err) == (code, "neuronal: stopped.\n")
+
+
+def test_ctrl_c_of_a_terminal_reaches_workers_too_and_they_say_nothing(tmp_path):
+    """A terminal sends it to every process of the command."""
+    words = [
+        "sweep",
+        "digits",
+        "--grid",
+        "lr=0.001,0.01",
+        "--grid",
+        "seed=0-3",
+        "--grid",
+        "epochs=60",
+        "--workers",
+        "2",
+    ]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "neuronal", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    while not list(tmp_path.glob("runs/*/study.json")):
+        time.sleep(0.05)
+    # Workers have begun; wherever they are, there is nothing of theirs to read.
+    time.sleep(4)
+    os.killpg(running.pid, signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    assert "of 8 cells are finished and kept" in err
 
 
 LOSING = """import time

@@ -75,6 +75,8 @@ def test_models_of_ours_are_made_for_the_data(capsys):
         (["hull", "FILE", "--file", "none.npy", "--file", "none.npy"], "no such file"),
         (["scaling", "nothing"], "Unknown model"),
         (["pairs", "--networks", "fcn 7"], "Unknown network"),
+        (["activity", "FILE", "--data", "levy"], "the model does not take inputs of shape (1,)"),
+        (["scaling", "FILE", "--model-option", "width=3"], "says itself how its model is made: leave width out."),
     ],
 )
 def test_mistakes_are_one_line(file, words, message, capsys):
@@ -82,6 +84,32 @@ def test_mistakes_are_one_line(file, words, message, capsys):
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert message in lines[0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nothing_is_shown_of_weights_that_are_no_numbers(tmp_path, capsys, value):
+    model = create_model("fcn", "zero_bias", widths=(8,), **SHAPE)
+    with torch.no_grad():
+        next(model.parameters())[0, 0] = value
+    broken = str(tmp_path / "broken.safetensors")
+    save_model(model, broken)
+    for words in (
+        ["certify", "scaling", broken],
+        ["certify", "activity", broken],
+        ["audit", broken, "--data", "digits"],
+    ):
+        assert main(words) == 2
+        lines = capsys.readouterr().err.strip().splitlines()
+        assert len(lines) == 1
+        assert "has NaN or infinity in it" in lines[0]
+
+
+def test_pairs_look_at_the_folder_of_results_first(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("neuronal.recipes.pairs.ON_DIGITS", _tiny())
+    monkeypatch.setattr("neuronal.experiments.run.fit", lambda *_, **__: pytest.fail("trained"))
+    (tmp_path / "file").touch()
+    assert main(["certify", "pairs", "--seeds", "0", "--results", str(tmp_path / "file")]) == 1
+    assert "Choose another place with --results." in capsys.readouterr().err
 
 
 def test_pairs_write_their_result(tmp_path, capsys, monkeypatch):

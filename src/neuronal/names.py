@@ -30,4 +30,6 @@ def unknown(what: str, given: str, existing: Iterable[str]) -> str:
 
 def _likeness(given: str, name: str) -> tuple[float, bool]:
     """Share of letters in common; of equals the one that starts alike, as people mistype the end more often."""
+    # A value from JSON may be a number.
+    given = str(given)
     return SequenceMatcher(None, given.lower(), name.lower()).ratio(), given[:1] == name[:1]

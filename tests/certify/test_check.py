@@ -264,3 +264,20 @@ def test_a_network_whose_biases_fell_is_not_confirmed():
 def test_unknown_kinds():
     with pytest.raises(ValueError, match="kind of certificate"):
         check(Certificate("colour", "", "certified", "real", ""), nn.ReLU())
+
+
+def test_no_certificate_holds_for_what_has_become_no_number():
+    layer = FarkasLinear(4, 8)
+    certificates = [certify_activity(layer), certify_scaling(nn.Linear(3, 2, bias=False), torch.ones(2, 3))]
+    assert all(certificate.verdict == "certified" for certificate in certificates)
+    for certificate, model in zip(certificates, (layer, nn.Linear(3, 2, bias=False)), strict=True):
+        assert check(certificate, model)
+        with torch.no_grad():
+            next(model.parameters()).fill_(torch.inf)
+        assert not check(certificate, model)
+        with pytest.raises(ValueError, match="has NaN or infinity in it: nothing can be shown of it"):
+            certify_scaling(model, torch.ones(2, 4 if model is layer else 3))
+    norm = nn.BatchNorm1d(3)
+    norm.running_mean.fill_(torch.nan)
+    with pytest.raises(ValueError, match="running_mean of BatchNorm1d has NaN"):
+        certify_activity(norm)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import neuronal
-from neuronal.convert import convert, load_model, save_model
+from neuronal.convert import convert, load_model, save_model, sources
 from neuronal.convert.sources import from_source, input_shape
 from neuronal.names import UnknownName
 
@@ -26,6 +26,38 @@ def make():
 
 def not_a_model():
     return 3
+
+
+def test_modules_of_the_current_folder_are_found(tmp_path):
+    """Also by the installed command, which python does not look there for."""
+    (tmp_path / "my_own_models.py").write_text("from torch import nn\ndef make():\n    return nn.Linear(3, 2)\n")
+    program = "import sys; sys.path[:] = sys.path[1:]\nfrom neuronal.cli.app import main\nsys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", program, "convert", "my_own_models:make", "--to", "geometric", "--shape", "3"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_download_that_fails_says_so_and_other_files_are_named(monkeypatch):
+    def unreachable(name, arguments):
+        raise OSError("<urlopen error no route>")
+
+    monkeypatch.setitem(sources._PACKAGES, "timm", unreachable)
+    with pytest.raises(
+        ValueError, match=r"timm:resnet18: its weights cannot be downloaded \(<urlopen error no route>\)"
+    ):
+        from_source("timm:resnet18")
+    with pytest.raises(FileNotFoundError, match="mine"):
+        from_source(f"{__name__}:reads_a_file")
+
+
+def reads_a_file():
+    raise FileNotFoundError(2, "No such file", "mine")
+
+
+def test_a_file_takes_no_options(tmp_path):
+    save_model(small(), tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="says itself how its model is made: leave width out"):
+        from_source(str(tmp_path / "model.safetensors"), width=3)
 
 
 @pytest.mark.parametrize("family", [None, "geometric", "zero_bias", "farkas", "implicit_bias"])

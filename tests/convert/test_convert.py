@@ -9,6 +9,7 @@ from torch.nn.utils import parametrizations, prune
 
 import neuronal
 from neuronal.convert import convert, to_standard
+from neuronal.convert.convert import largest_difference
 from neuronal.names import UnknownName
 from neuronal.nn import (
     ChannelScale,
@@ -421,6 +422,31 @@ def test_folding_with_an_example_is_checked():
     model(x)
     with pytest.raises(ValueError, match="folding changed the output of Both"):
         convert(model, "zero_bias", example=x)
+
+
+def test_differences_of_models_that_return_several_things():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.other = nn.Linear(3, 2), nn.Linear(3, 4)
+
+        def forward(self, x):
+            return {"a": self.one(x), "b": (self.other(x), x.argmax(1))}
+
+    model = Two()
+    new = convert(model, "geometric", where=lambda path, _: path == "other").model
+    x = torch.randn(5, 3)
+    assert largest_difference(model, new, x) < 1e-5
+    with torch.no_grad():
+        new.other.offset.add_(10)
+    assert largest_difference(model, new, x) > 0.1
+    with pytest.raises(TypeError, match="it returns no numbers, but str"):
+        largest_difference(Said(), Said(), x)
+
+
+class Said(nn.Module):
+    def forward(self, x):
+        return "words"
 
 
 def test_what_is_no_model_is_refused():

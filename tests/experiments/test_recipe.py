@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.run import plan
 from neuronal.names import UnknownName
 from neuronal.train.optim import Plan
 
@@ -23,6 +24,14 @@ recipes = st.builds(
     epochs=st.integers(1, 99),
     seeds=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True).map(tuple),
 )
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 1.5}, {"batch_size": 2.0}, {"widths": (4.5,)}, {"seeds": (True,)}], ids=str
+)
+def test_what_is_counted_is_whole(wrong):
+    with pytest.raises(ValueError, match="whole number"):
+        plan(Recipe("r", **wrong))
 
 
 @given(recipes)

@@ -341,12 +341,25 @@ def test_the_command_prints_and_lists(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "--list"]) == 0
     assert capsys.readouterr().out.splitlines() == list(REPRODUCTIONS)
+    assert main(["reproduce", "--list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == list(REPRODUCTIONS)
     assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "smoke"]) == 0
     out = capsys.readouterr().out
     assert "contrast" in out
     assert "result: results/zero_bias/table1_mnist_fcn.smoke.json" in out
     assert main(["reproduce", "zero_bias/table1_mnist_fcn", "--scale", "smoke", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["scale"] == "smoke"
+
+
+@pytest.mark.parametrize("command", ["findings", "report"])
+def test_a_result_that_lacks_something_is_one_line(tmp_path, capsys, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results" / "farkas").mkdir(parents=True)
+    known = {"reproduction": "farkas/cutoff", "result": {}, "procedure": "cutoff", "options": {}, "scale": "small"}
+    (tmp_path / "results" / "farkas" / "cutoff.small.json").write_text(json.dumps(known))
+    assert main([command, "farkas" if command == "findings" else "results/farkas"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "neuronal: a result in results/farkas has no '" in line
 
 
 @pytest.mark.parametrize("paper", PAPERS)

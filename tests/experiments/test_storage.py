@@ -77,6 +77,13 @@ def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     assert path.read_text() == "new"
 
 
+def test_a_folder_in_the_way_is_named_and_not_the_file_beside_it(tmp_path):
+    (tmp_path / "page.html").mkdir()
+    with pytest.raises(OSError, match="directory") as refused:
+        write_whole(tmp_path / "page.html", "text")
+    assert refused.value.filename == str(tmp_path / "page.html")
+
+
 def test_a_written_file_has_the_usual_permissions(tmp_path):
     (tmp_path / "usual").write_text("")
     write_whole(tmp_path / "ours", "")

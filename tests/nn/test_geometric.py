@@ -55,6 +55,11 @@ def test_computes_the_equation(kind, plain, shape):
         assert (layer.offset is None) == (plain.bias is None)
 
 
+def test_many_inputs_by_vmap():
+    layer, x = GeometricConv2d(2, 3, 3), torch.randn(4, 2, 2, 5, 5)
+    torch.testing.assert_close(torch.func.vmap(layer)(x), torch.stack([layer(one) for one in x]))
+
+
 @pytest.mark.parametrize("activation", [nn.ReLU(), nn.LeakyReLU(0.1), nn.PReLU(), nn.Identity()])
 def test_scale_commutes_with_homogeneous_activations(activation):
     plain = nn.Linear(6, 4)

@@ -190,6 +190,14 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path, other, message):
     assert "Choose another folder" in str(error.value)
 
 
+def test_another_seed_is_what_is_named(tmp_path):
+    """Though what is held out, and with it the data, is other too."""
+    train(network(), Checkpoints(tmp_path))
+    other = {"seed": 8, "validation": data().rows(slice(10))}
+    with pytest.raises(ValueError, match=r"is of another training: its seed = 7, this one's = 8\."):
+        train(network(), Checkpoints(tmp_path), **other)
+
+
 def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(tmp_path):
     train(network(), tmp_path)
     other = network()

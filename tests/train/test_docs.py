@@ -10,7 +10,7 @@ def test_the_script_in_the_docs_runs_and_goes_on(tmp_path, monkeypatch, capsys):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.S)
     (tmp_path / "mine.py").write_text(code.replace("epochs=3", "epochs=1"))
     first = runpy.run_path("mine.py")
-    assert len(read_log("runs/mine/log.jsonl")) == 1
+    assert len(read_log("runs/script/log.jsonl")) == 1
     # It is finished: what is printed again comes from the checkpoint.
     second = runpy.run_path("mine.py")
     assert first["fitted"] == second["fitted"]

@@ -2,6 +2,7 @@ import json
 import sys
 from dataclasses import replace
 from math import isnan
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -50,6 +51,39 @@ def test_damage_in_the_middle_is_named(tmp_path):
     path.write_text(path.read_text() + "{broken\n" + path.read_text())
     with pytest.raises(ValueError, match=r"log.jsonl, line 2: not an epoch"):
         read_log(path)
+
+
+def test_on_a_full_disk_training_goes_on_and_no_line_is_glued_to_a_piece(tmp_path, monkeypatch):
+    path = tmp_path / "log.jsonl"
+    log, seen = Log(path), []
+    both = Log(path, seen.append)
+    log(ONE)
+    real = Path.open
+
+    class Full:
+        """Takes a few letters, and has no room for the rest."""
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            raise OSError(28, "No space left on device")
+
+        def write(self, text):
+            with real(path, "a") as file:
+                file.write(text[:5])
+
+    monkeypatch.setattr(
+        Path, "open", lambda self, mode="r", **more: Full() if mode == "a" else real(self, mode, **more)
+    )
+    with pytest.warns(RuntimeWarning, match=r"no line in .*log.jsonl \(No space left on device\). Training goes on"):
+        both(replace(ONE, number=2))
+    # Said once.
+    both(replace(ONE, number=3))
+    monkeypatch.undo()
+    both(replace(ONE, number=4))
+    assert [epoch.number for epoch in seen] == [2, 3, 4]
+    assert [epoch.number for epoch in read_log(path)] == [1, 4]
 
 
 def test_tensorboard_is_asked_for_in_one_line_or_used(monkeypatch, tmp_path):

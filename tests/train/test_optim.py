@@ -70,8 +70,8 @@ def test_optimisers_get_the_plans_numbers(name):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"epochs": 0}, "epochs needs to be at least 1"),
-        ({"batch_size": 0}, "batch_size needs to be at least 1"),
+        ({"epochs": 0}, "epochs needs to be a whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size needs to be a whole number of at least 1"),
         ({"lr": 0}, "lr needs to be a positive number, got 0"),
         ({"lr": float("nan")}, "lr needs to be a positive number, got nan"),
         ({"momentum": 1.0}, "momentum needs"),
@@ -92,7 +92,7 @@ def test_wrong_names_are_refused(wrong):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"accumulate": 0}, "accumulate needs to be at least 1"),
+        ({"accumulate": 0}, "accumulate needs to be a whole number of at least 1"),
         ({"warmup": 1.0}, r"warmup needs to be in \[0, 1\)"),
         ({"clip": -1.0}, "clip needs to be a number that is not negative"),
         ({"standard_epochs": 1}, "standard_epochs needs to leave some of the 1 epochs, got 1"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.certificate import Certificate, Verdict
+from neuronal.certify.certificate import Certificate, Verdict, check_finite
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
 from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
@@ -54,6 +54,7 @@ def certify_activity(
         how each was shown, and which units are dead on the box and on the data, which are different questions: the first
         is proved and about every input, the second observed.
     """
+    check_finite(model)
     if isinstance(model, Plain | StandIn | FarkasResidual):
         return certify_layer(model, box, cutoff=cutoff, data=data)
     if box is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from neuronal.certify.certificate import Certificate
+from neuronal.certify.certificate import Certificate, not_finite
 from neuronal.certify.check_activity import check_activity
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment
 from neuronal.certify.check_lipschitz import check_lipschitz
@@ -35,6 +35,6 @@ def check(certificate: Certificate, model: nn.Module) -> bool:
 
     ``unknown`` shows nothing and is never confirmed.
     """
-    if certificate.verdict == "unknown":
+    if certificate.verdict == "unknown" or not_finite(model) is not None:
         return False
     return find(CHECKERS, certificate.kind, "kind of certificate")(certificate, model)

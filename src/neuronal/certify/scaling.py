@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.certify.certificate import Certificate
+from neuronal.certify.certificate import Certificate, check_finite
 from neuronal.certify.degree_rules import Degrees, degree_of_result
 from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
 from neuronal.geometry.trace import Exits, evaluating, places
@@ -80,6 +80,7 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
         ``certified`` with the degree; ``refuted`` with a ``witness`` x and the scale at which the model itself departs
         from every degree; or ``unknown``. The evidence (:class:`Scaling`) lists what breaks it, and the repairs.
     """
+    check_finite(model)
     parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
     row = _row(model, example)
     row = row if parameter is None else row.to(parameter)

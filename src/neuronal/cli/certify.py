@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.errors import fail, one_line_errors, refusal
 from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
 from neuronal.cli.screen import screen
 
@@ -172,7 +172,11 @@ def activity(
         one = subject(source, data, "unit", named_values(model_option or [], "model-option"))
         shape = one.data.shape if one.data else input_shape(one.model)
         box = (torch.full(shape, low), torch.full(shape, high))
-        certificate = certify_activity(one.model, box, data=one.data.test.x if one.data else None)
+        try:
+            certificate = certify_activity(one.model, box, data=one.data.test.x if one.data else None)
+        except RuntimeError as unfit:
+            reason = " ".join(str(unfit).split())[:200]
+            raise ValueError(f"the model does not take inputs of shape {tuple(shape)} ({reason}).") from unfit
         _show(certificate, one.model, check, as_json, {"layers": _layers(certificate)})
 
 
@@ -287,6 +291,11 @@ def pairs(
             recipes = tuple(find(known, word.strip(), "network") for word in networks.split(","))
         if seeds:
             recipes = tuple(replace(recipe, seeds=whole_numbers("seeds", seeds)) for recipe in recipes)
+        file = results / "certify" / f"pairs_{Path(data).name}.json"
+        try:
+            make_writable(file.parent)
+        except OSError as refused:
+            fail(refusal(refused).replace("--out", "--results"), 1)
         errors = Console(stderr=True)
         rows = []
         for row in study(
@@ -297,8 +306,6 @@ def pairs(
             on_network=lambda name, neuron, seed: errors.print(f"{name}, {neuron}, seed {seed}", highlight=False),
         ):
             rows.append(row)
-        file = results / "certify" / f"pairs_{Path(data).name}.json"
-        make_writable(file.parent)
         found = {"data": data, "environment": environment(), "rows": [row.to_json() for row in rows]}
         write_whole(file, json.dumps(found, indent=1) + "\n")
     if as_json:

@@ -123,8 +123,12 @@ def _results(folder: Path, page: Path, as_json: bool) -> None:
     with one_line_errors():
         answers = read_results(folder)
         make_writable(page.parent)
-        write_whole(page, results_page(f"Results of {folder.name}", answers))
-    found = {answer["reproduction"]: sentences(answer) for answer in answers}
+        try:
+            drawn = results_page(f"Results of {folder.name}", answers)
+            found = {answer["reproduction"]: sentences(answer) for answer in answers}
+        except KeyError as lacking:
+            raise ValueError(f"a result in {folder} has no {lacking}. neuronal reproduce makes it anew.") from lacking
+        write_whole(page, drawn)
     if as_json:
         print(json.dumps({"findings": found, "report": str(page)}, indent=1))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +56,15 @@ def convert(
     if as_json:
         rows = [asdict(change) for change in conversion.changes]
         print(
-            json.dumps({"changes": rows, "largest_difference": difference, "file": str(out) if out else None}, indent=1)
+            json.dumps(
+                {
+                    "changes": rows,
+                    # JSON has no NaN.
+                    "largest_difference": difference if isfinite(difference) else None,
+                    "file": str(out) if out else None,
+                },
+                indent=1,
+            )
         )
         return
     console = Console()

@@ -41,6 +41,7 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
 
     kinds = {field.name: field.type for field in fields(base)}
     axes: list[tuple[str, tuple[Any, ...]]] = []
+    seeds_given = False
     for word in words:
         field, equals, text = word.partition("=")
         field = {"seed": "seeds", "neuron": "family", "neurons": "family"}.get(field, field)
@@ -49,6 +50,9 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
         if field == "model_options":
             raise ValueError("model options are given one by one: --model-option name=value.")
         if field == "seeds":
+            if seeds_given:
+                raise ValueError(f"--{option} seed is given twice. Give all seeds at once: seed=0-4,7.")
+            seeds_given = True
             base = replace(base, seeds=whole_numbers(option, text))
             continue
         kind = str(kinds.get(field, "str"))
@@ -58,7 +62,7 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
                 values = (tuple(text.split(",")),)
             elif kind.startswith("tuple"):
                 # A list of numbers is one value.
-                values = (tuple(json.loads(f"[{text}]")),)
+                values = (tuple(_number(one) for one in text.split(",")),)
             else:
                 read: dict[str, Callable[[str], Any]] = {"float": float, "int": int, "bool": _truth}
                 values = tuple(read.get(kind, str)(one) for one in text.split(","))
@@ -67,6 +71,14 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
             raise ValueError(f"--{option} {field} needs {needed}, got {text!r}.") from odd
         axes.append((field, tuple(family(one).name for one in values) if field == "family" else values))
     return Grid(replace(base, name=below(f"{base.name}-grid" if name is None else name)), tuple(axes))
+
+
+def _number(word: str) -> Any:
+    """``4`` and ``0.5``; neither lists nor words."""
+    value = json.loads(word)
+    if type(value) not in (int, float):
+        raise ValueError(word)
+    return value
 
 
 def _truth(word: str) -> bool:

@@ -37,7 +37,7 @@ def reproduce(
     from neuronal.recipes import REPRODUCTIONS
 
     if show_list:
-        print("\n".join(REPRODUCTIONS))
+        print(json.dumps(list(REPRODUCTIONS), indent=1) if as_json else "\n".join(REPRODUCTIONS))
         return
     if name is None:
         fail("which one? neuronal reproduce --list prints their names.", 2)
@@ -102,7 +102,12 @@ def findings(
         if not results.is_dir():
             raise ValueError(f"{results} is no folder of results. neuronal reproduce writes them.")
         own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
-        page, figures = findings_page(about, own, results)
+        try:
+            page, figures = findings_page(about, own, results)
+        except KeyError as lacking:
+            raise ValueError(
+                f"a result in {results / paper} has no {lacking}. neuronal reproduce makes it anew."
+            ) from lacking
         if out is None:
             print(page, end="")
             return

@@ -66,6 +66,8 @@ def sweep(
             "processes": lambda: Processes(workers, threads, None if memory is None else int(memory * 1e9)),
             "slurm": lambda: slurm(folder / "slurm", **named_values(slurm_option or [], "slurm-option")),
         }
+        if any(one.holdout == 0 and one.protocol != "published" for one in study.variants()):
+            raise ValueError("choosing needs held-out data, got holdout 0. Give some: --grid holdout=0.1.")
         place = find(engines, engine, "engine")()
         prepare(study, folder)
     bars = Bars(Console(stderr=True, quiet=not is_first_process()))

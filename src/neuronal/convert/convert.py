@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.fold import BATCH_NORMS, fold_batch_norm, foldable, folded, scale_and_shift
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
@@ -168,15 +169,26 @@ class _Plan:
 
 @torch.no_grad()
 def largest_difference(before: nn.Module, after: nn.Module, x: Tensor) -> float:
-    """Largest difference of two models' outputs for ``x`` in evaluation, relative to the largest output."""
+    """Largest difference of two models' outputs for ``x`` in evaluation, relative to the largest output.
+
+    Of models that return tuples or dictionaries, over all numbers in these.
+    """
     outputs = []
     for model in (before, after):
         training = {module: module.training for module in model.modules()}
-        outputs.append(model.eval()(x))
+        outputs.append(_numbers_in(model.eval()(x)))
         for module, flag in training.items():
             module.training = flag
     want, got = outputs
     return float((got - want).abs().max() / want.abs().max().clamp_min(torch.finfo(want.dtype).tiny))
+
+
+def _numbers_in(output: Any) -> Tensor:
+    """All floats of an output, one behind the other."""
+    found = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    if not found:
+        raise TypeError(f"it returns no numbers, but {type(output).__name__}")
+    return torch.cat([leaf.flatten() for leaf in found])
 
 
 def to_standard(model: nn.Module) -> nn.Module:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,8 @@ def from_source(source: str, **arguments: Any) -> nn.Module:
     if source.endswith(".safetensors") or Path(source).is_file():
         from neuronal.convert.checkpoint import load_model
 
+        if arguments:
+            raise ValueError(f"{source} says itself how its model is made: leave {', '.join(arguments)} out.")
         return load_model(source)
     where, colon, name = source.partition(":")
     if not colon:
@@ -41,8 +46,14 @@ def from_source(source: str, **arguments: Any) -> nn.Module:
                 "package.module:function, or a .safetensors file."
             )
         return create_model(source, **arguments)
-    make: Maker = {"timm": _timm, "torchvision": _torchvision}.get(where) or _function(where)
-    model = make(name, arguments)
+    make: Maker = _PACKAGES.get(where) or _function(where)
+    try:
+        model = make(name, arguments)
+    except OSError as unreachable:
+        if where not in _PACKAGES:
+            raise
+        reason = str(unreachable).splitlines()[0]
+        raise ValueError(f"{source}: its weights cannot be downloaded ({reason}). Is there a network?") from unreachable
     model.recipe = {"source": source, "arguments": arguments}  # type: ignore[assignment]
     return model
 
@@ -60,6 +71,9 @@ def _torchvision(name: str, arguments: dict[str, Any]) -> nn.Module:
     models = _package("torchvision.models")
     if name not in models.list_models():
         raise UnknownName(f"torchvision has no model {name!r}. torchvision.models.list_models() lists them.")
+    if "weights_backbone" in signature(models.get_model_builder(name)).parameters:
+        # Detection and segmentation download those unless told not to.
+        arguments = {"weights": None, "weights_backbone": None} | arguments
     model: nn.Module = models.get_model(name, **arguments)
     return model
 
@@ -75,8 +89,14 @@ def _package(name: str) -> Any:
         ) from unfit
 
 
+_PACKAGES: dict[str, Maker] = {"timm": _timm, "torchvision": _torchvision}
+
+
 def _function(module: str) -> Maker:
     def make(name: str, arguments: dict[str, Any]) -> nn.Module:
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            # As with python -m, which the installed command is not: modules of the current folder are found.
+            sys.path.insert(0, os.getcwd())
         try:
             function = getattr(import_module(module), name)
         except (ModuleNotFoundError, AttributeError, ValueError) as missing:

@@ -12,6 +12,7 @@ from torch import nn
 
 from neuronal.certify.activity import certify_activity
 from neuronal.certify.branch import Budget
+from neuronal.certify.certificate import check_finite
 from neuronal.certify.lipschitz import lipschitz_bound
 from neuronal.certify.scaling import certify_scaling
 from neuronal.certify.segment import certify_segments
@@ -67,6 +68,7 @@ def audit(
         raise ValueError(f"an audit is of a classifier, and {data.name} is for regression.")
     generator = torch.Generator().manual_seed(seed)
     split = data.test.rows(torch.randperm(len(data.test), generator=generator)[:rows].sort().values)
+    check_finite(model)
     _check_fit(model, split, data)
     found, seconds = {}, {}
     for name, section in _sections(pairs, generator).items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from multiprocessing import connection, get_context
+from multiprocessing import connection, forkserver, get_context, resource_tracker
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Protocol
@@ -135,6 +136,7 @@ class Processes:
         # Workers are forked from a server that has everything imported and no threads: quick, and safe with CUDA.
         context = get_context("forkserver")
         context.set_forkserver_preload([__name__])
+        _start_server()
         waiting = deque(cells)
         tries = dict.fromkeys(cells, 0)
         running: dict[Any, tuple[Any, Cell]] = {}
@@ -240,6 +242,19 @@ def slurm(folder: Path, **parameters: Any) -> Futures:
     return Futures(executor)
 
 
+def _start_server() -> None:
+    """Starts the server of the workers with SIGINT blocked, for it and for all it forks.
+
+    A terminal sends Ctrl-C to every process of the command; the first one ends the others and says what is kept.
+    """
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(cell: Cell, folder: Path, threads: int, parent: Any) -> None:
     """What a worker does: tells of its epochs, and at the end how much memory it took, or what went wrong."""
     import torch
@@ -247,6 +262,9 @@ def _work(cell: Cell, folder: Path, threads: int, parent: Any) -> None:
     torch.set_num_threads(threads)
     try:
         train_cell(cell, folder, parent.send)
+    except BrokenPipeError:
+        # Whoever started this is gone; there is nobody to tell.
+        return
     except (ValueError, OSError) as wrong:
         # Another try would end the same way.
         parent.send(wrong)

@@ -117,7 +117,7 @@ class Recipe:
             object.__setattr__(self, f"{kind}_options", plain)
         for name, smallest, largest in (("widths", 1, 2**31), ("seeds", 0, 2**63)):
             for value in getattr(self, name):
-                if not smallest <= value < largest:
+                if type(value) is not int or not smallest <= value < largest:
                     raise ValueError(f"{name} need to be whole numbers from {smallest}, got {value}.")
         if not self.seeds:
             raise ValueError("a recipe needs at least one seed, got none.")

@@ -28,8 +28,8 @@ def write_whole(path: Path, text: str) -> None:
         os.replace(temporary, path)
     except BaseException as wrong:
         Path(temporary).unlink(missing_ok=True)
-        if isinstance(wrong, OSError) and wrong.filename is None:
-            # A full disk does not say of itself which file it has no room for.
+        if isinstance(wrong, OSError):
+            # A full disk does not say which file it has no room for, a rename names the temporary one.
             wrong.filename = str(path)
         raise
 

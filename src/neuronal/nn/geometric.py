@@ -143,7 +143,12 @@ class _Geometric(StandIn):
 
     def forward(self, x: Tensor) -> Tensor:
         # A convolution of images in channels_last order wants its weight so, and would copy it.
-        last = len(self._weight_shape) == 4 and x.is_contiguous(memory_format=torch.channels_last)
+        # (Inside torch.func.vmap torch cannot tell the order.)
+        last = (
+            len(self._weight_shape) == 4
+            and not torch._C._functorch.is_batchedtensor(x)
+            and x.is_contiguous(memory_format=torch.channels_last)
+        )
         if self.activation is None:
             return self._map(x, *(self._ready() or self._weight_and_bias(channels_last=last)))
         z = self._map(x, *self._weight_and_bias(scaled=False, channels_last=last))

@@ -164,7 +164,7 @@ def choice_table(choices: Sequence[Choice], field: str) -> Table:
             cells.append(f"[bold]{text} *[/]" if choice.best == value and point else text)
         drawn.add_row(str(value), *cells)
     what = "RMSE" if any(choice.measure == "rmse" for choice in choices) else "accuracy in %"
-    drawn.caption = f"held-out {what}: mean ± standard error over seeds; *: chosen; the test data are not looked at"
+    drawn.caption = f"held-out {what}: mean ± standard error over seeds; *: chosen by it, and not by the test data"
     if any(choice.protocol == "published" for choice in choices):
         drawn.caption = (
             f"test {what}: mean ± standard error over seeds; *: chosen on the TEST data (protocol published)"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
@@ -21,20 +23,33 @@ class Log:
 
     def __init__(self, path: Path | str, then: Callable[[Epoch], None] | None = None, *, note: str = "") -> None:
         self._path, self._then, self._note = Path(path), then, {"note": note} if note else {}
+        self._told = False
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        if self._path.exists():
-            # A kill in the middle of a line leaves a piece of it, which the next line must not be glued to.
-            content = self._path.read_bytes()
-            with self._path.open("r+b") as file:
-                file.truncate(content.rfind(b"\n") + 1)
+        self._cut()
 
     def __call__(self, epoch: Epoch) -> None:
         line = json.dumps(_without_nan(asdict(epoch)) | self._note, allow_nan=False)
-        # Opened for every line: whatever happens between two epochs, the file is whole.
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        try:
+            # Opened for every line: whatever happens between two epochs, the file is whole.
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as full:
+            # As with checkpoints, a full disk is no reason to stop a training.
+            if not self._told:
+                told = f"no line in {self._path} ({full.strerror}). Training goes on; said once."
+                warnings.warn(told, RuntimeWarning, stacklevel=2)
+            self._told = True
+            with suppress(OSError):
+                self._cut()
         if self._then:
             self._then(epoch)
+
+    def _cut(self) -> None:
+        """A kill, or a disk that is full, in the middle of a line leaves a piece, which the next must not be glued to."""
+        if self._path.exists():
+            content = self._path.read_bytes()
+            with self._path.open("r+b") as file:
+                file.truncate(content.rfind(b"\n") + 1)
 
 
 def read_log(path: Path | str) -> list[Epoch]:

@@ -83,8 +83,10 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "accumulate"):
-            if not 1 <= getattr(self, name) < 2**31:
-                raise ValueError(f"{name} needs to be at least 1, and below 2^31, got {getattr(self, name)}.")
+            if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) < 2**31:
+                raise ValueError(
+                    f"{name} needs to be a whole number of at least 1, and below 2^31, got {getattr(self, name)}."
+                )
         for name in ("lr", "scalar_lr", "cut"):
             if not (isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise ValueError(f"{name} needs to be a positive number, got {getattr(self, name)}.")
