@@ -119,6 +119,18 @@ BAD = [
     (["train", "digits", "--set", "widths=true"], "--set widths needs numbers, got 'true'."),
     (["train", "digits", "--set", "resized_crop=null,1"], "--set resized_crop needs numbers, got 'null,1'."),
     (["train", "digits", "--model-option", "norm=3"], "norm"),
+    (
+        ["train", "digits", "--set", "model=resnet18", "--model-option", "width=0"],
+        "width of resnet18 needs to be a whole number of at least 1, got 0.",
+    ),
+    (
+        ["train", "digits", "--set", "model=vit_tiny", "--model-option", "depth=-1"],
+        "depth of vit_tiny needs to be a whole number of at least 1, got -1.",
+    ),
+    (
+        ["train", "digits", "--set", "model=fcn", "--model-option", "widths=4,4"],
+        "widths of fcn needs to be whole numbers of at least 1, such as [4,4], got '4,4'.",
+    ),
     (["compare", "--holdout", "0.999"], "holdout 0.999 of 1,297 training images leaves none to train on."),
     (["compare", "--name", ""], "--name needs a folder below --out, got ''."),
     (["compare", "--name", "."], "--name needs a folder below --out, got '.'."),

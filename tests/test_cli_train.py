@@ -125,6 +125,13 @@ def test_model_options_are_taken_by_every_command_that_trains(capsys):
     assert row["estimates"]["parameters"]["mean"] == 64 * 7 + 7 + 7 * 10 + 10
 
 
+def test_too_little_data_is_said_before_training(tmp_path, capsys):
+    (tmp_path / "few.csv").write_text("a,b,word\n1,2,yes\n3,4,no\n5,6,yes\n7,8,no\n")
+    words = ["train", "digits", "--set", f"data={tmp_path / 'few.csv'}", "--set", "model=fcn", "--set", "scaling=unit"]
+    assert cli.main(words) == 2
+    assert "few has nothing to test on: 4 rows are too few to keep a fifth back." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("every", ["2", "99999"])
 def test_a_stopped_training_says_from_where_it_goes_on(number, code, every):
@@ -141,7 +148,7 @@ def test_a_stopped_training_says_from_where_it_goes_on(number, code, every):
     assert running.returncode == code
     kept = "the state of step " if every == "2" else "there is no checkpoint yet (see --every)."
     assert said.startswith(f"neuronal: stopped; {kept}")
-    assert said.endswith("The same command goes on from there.")
+    assert said.endswith(f"The same command {'goes on from there' if every == '2' else 'begins again'}.")
 
 
 def test_a_full_disk_says_from_where_it_goes_on(capsys, monkeypatch):

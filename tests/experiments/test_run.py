@@ -162,8 +162,9 @@ def test_model_options_reach_the_network(quick):
     ("options", "message"),
     [
         ({"widht": 3}, r"Unknown option of model 'mlp1' 'widht'. Did you mean 'width'\?"),
-        ({"width": "wide"}, "mlp1 cannot be made with {'width': 'wide'}"),
-        ({"width": -3}, "mlp1 cannot be made with {'width': -3}"),
+        ({"width": "wide"}, "width of mlp1 needs to be a whole number of at least 1, got 'wide'"),
+        ({"width": -3}, "width of mlp1 needs to be a whole number of at least 1, got -3"),
+        ({"width": 2**62}, "mlp1 cannot be made with {'width': 4611686018427387904}"),
         ({"num_classes": 3}, "model option num_classes is decided already"),
         ({"norm": "batch"}, "model option norm is decided already"),
     ],

@@ -59,7 +59,8 @@ def keeping(place: Path) -> Iterator[None]:
     except (KeyboardInterrupt, OSError) as stop:
         why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
         code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
-        fail(f"{why} {last_state(place)}. The same command goes on from there.", code)
+        how = "goes on from there" if any(place.glob("step-*.safetensors")) else "begins again"
+        fail(f"{why} {last_state(place)}. The same command {how}.", code)
 
 
 def last_state(place: Path) -> str:

@@ -69,6 +69,10 @@ def check(recipe: Recipe) -> None:
     if not 0 < recipe.fraction <= 1 or not 0 <= recipe.wrong_labels <= 1:
         got = f"{recipe.fraction:g} and {recipe.wrong_labels:g}"
         raise ValueError(f"fraction needs to be in (0, 1] and wrong_labels in [0, 1], got {got}.")
+    if not len(data.test):
+        raise ValueError(
+            f"{data.name} has nothing to test on: {len(data.train):,} rows are too few to keep a fifth back."
+        )
     if not len(data.train.held_out(recipe.holdout, 0)[0]):
         raise ValueError(f"holdout {recipe.holdout:g} of {len(data.train):,} training images leaves none to train on.")
     # On the meta device a network costs no memory, whatever its size.

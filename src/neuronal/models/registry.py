@@ -67,6 +67,8 @@ def create_model(
     for option in options:
         if option not in own:
             raise UnknownName(unknown(f"option of model {name!r}", option, own))
+        if option in _COUNTS:
+            _check_counts(name, option, options[option])
     layers = family(neuron) if isinstance(neuron, str) else neuron
     shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
     model: Any = make(layers.with_options(**of_units) if of_units else layers, **shape, **options)
@@ -75,6 +77,20 @@ def create_model(
     if of_units:
         model.recipe["neuron_options"] = dict(of_units)
     return cast(nn.Module, model)
+
+
+_COUNTS = ("width", "widths", "depth", "depths", "num_heads")
+"""Options of models that are numbers of something: one, or several."""
+
+
+def _check_counts(model: str, option: str, given: Any) -> None:
+    """``ValueError``, in one line, for what torch would stumble over much later."""
+    counts = list(given) if isinstance(given, list | tuple) else [given]
+    if not all(type(count) is int and count >= 1 for count in counts):
+        needed = (
+            "whole numbers of at least 1, such as [4,4]" if option.endswith("s") else "a whole number of at least 1"
+        )
+        raise ValueError(f"{option} of {model} needs to be {needed}, got {given!r}.")
 
 
 def list_models(filter: str = "*") -> list[str]:
