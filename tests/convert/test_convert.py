@@ -141,6 +141,14 @@ def test_a_layer_that_cannot_be_converted_is_left_alone_and_listed():
     assert type(conversion.model[2]) is FarkasLinear
 
 
+def test_where_none_can_be_converted_the_first_is_named():
+    model = nn.Sequential(nn.ReLU(), nn.Linear(3, 2), nn.Linear(2, 2))
+    nn.init.zeros_(model[1].weight)
+    nn.init.ones_(model[1].bias)
+    with pytest.raises(ValueError, match=r"^1: GeometricLinear cannot represent unit 0: its weights are zero"):
+        convert(model, "geometric", where=lambda path, _: path == "1")
+
+
 def test_implicit_bias_is_the_transfer_mode():
     model = Branches()
     x = torch.randn(2, 3, 8, 8)

@@ -143,7 +143,7 @@ class _Plan:
             try:
                 new, departs = _made(plain, self.target, self.options)
             except ValueError as refused:
-                self.refusals.append(refused)
+                self.refusals.append(type(refused)(f"{path}: {refused}" if path else str(refused)))
                 reason = str(refused)
             else:
                 self.converted += 1
