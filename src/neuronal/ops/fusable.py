@@ -1,10 +1,11 @@
-"""When a Triton kernel may stand in for plain steps on a GPU."""
+"""When a Triton kernel may stand in for plain steps on a GPU, and what transforms of torch do not let one see."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
 import torch
+from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
@@ -37,3 +38,12 @@ def is_unwatched() -> bool:
         # Tangents pass through operations of torch only.
         and forward_ad._current_level < 0
     )
+
+
+def is_of_several(x: Tensor) -> bool:
+    """Whether it is one tensor for several, under ``torch.func.vmap``: neither its numbers nor its order can be read."""
+    if torch.compiler.is_compiling():
+        return False
+    while torch._C._functorch.is_gradtrackingtensor(x):
+        x = torch._C._functorch.get_unwrapped(x)
+    return torch._C._functorch.is_batchedtensor(x)

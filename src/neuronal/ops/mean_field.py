@@ -16,6 +16,7 @@ For :math:`\lambda p < 1` the solution is unique and keeps the order of the unit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.names import UnknownName, unknown
+from neuronal.ops.fusable import is_of_several
 from neuronal.ops.grid import SigmaName
 from neuronal.ops.groups import all_finite, groups
 from neuronal.ops.kernels import mean_field as kernels
@@ -87,7 +89,7 @@ def solve(
         raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = _numbers(coupling, "coupling", a, work), _numbers(slope, "slope", a, work)
-    if check and not torch.compiler.is_compiling():
+    if check and not torch.compiler.is_compiling() and not any(map(is_of_several, (lam, p))):
         both = (lam, p) if len(lam) == len(p) or 1 in (len(lam), len(p)) else (_per_row(t, len(a)) for t in (lam, p))
         check_unique(*without_nan(*both)[:2], TANH_BOUND if sigma == "tanh" else ANY_BOUND)
     value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps, sigma)
@@ -271,6 +273,57 @@ class _Solve(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         _, with_coupling, with_slope, *_ = ctx.needs_input_grad
         z, coupling, slope = ctx.saved_tensors
-        call = _vjp_now if _in_one_step(z) else _vjp
+        call: Callable[..., tuple[Tensor, ...]] = _vjp
+        if _in_one_step(z):
+            call = _vjp_now
+        elif torch._C._are_functorch_transforms_active():
+            call = _Vjp.apply
         found = call(g.contiguous(), z, coupling, slope, with_coupling, with_slope, ctx.sigma)
         return (*found, None, None, None)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        """Rows of all in one call: to each its own numbers, where these are several."""
+        (a, coupling, slope), rest = _first_dims(given[:3], in_dims, info.batch_size), given[3:]
+        found = _Solve.apply(a.flatten(0, 1), _of_all_rows(coupling, a), _of_all_rows(slope, a), *rest)
+        return tuple(one.unflatten(0, a.shape[:2]) for one in found), (0,) * 4
+
+
+class _Vjp(torch.autograd.Function):
+    """The gradient inside transforms of ``torch.func``, which the operator does not know of."""
+
+    @staticmethod
+    def forward(*given: Any) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = _vjp(*given)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[None, ...]:
+        raise NotImplementedError("implicit-bias units have no gradients of gradients.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        (g, z, coupling, slope), rest = _first_dims(given[:4], in_dims, info.batch_size), given[4:]
+        numbers = [one.expand(len(z), -1) if one.dim() == 1 else one for one in (coupling, slope)]
+        # As many gradients as there are in the batch: each row has numbers of its own, whose gradients are put together.
+        v, *of_numbers = _Vjp.apply(g.flatten(0, 1), z.flatten(0, 1), *(_of_all_rows(one, z) for one in numbers), *rest)
+        sums = [of.view(len(z), -1, one.shape[1]).sum(1) for of, one in zip(of_numbers, numbers, strict=True)]
+        return (v.unflatten(0, z.shape[:2]), *sums), (0, 0, 0)
+
+
+def _first_dims(given: Sequence[Tensor], dims: Sequence[int | None], count: int) -> list[Tensor]:
+    """Batches along the first dimension; rows that are the same for all repeated, numbers left as they are."""
+    moved = [one if dim is None else one.movedim(dim, 0) for one, dim in zip(given, dims, strict=False)]
+    return [
+        one.expand(count, *one.shape) if dim is None and one.dim() == 2 else one
+        for one, dim in zip(moved, dims, strict=False)
+    ]
+
+
+def _of_all_rows(numbers: Tensor, rows: Tensor) -> Tensor:
+    """Numbers that the rows of a whole batch take in turn; one for every row, if each of the batch has others."""
+    return numbers if numbers.dim() == 1 else numbers.repeat(1, rows.shape[1] // numbers.shape[1]).flatten()
