@@ -8,9 +8,10 @@ from pathlib import Path
 import neuronal
 
 PACKAGE = Path(neuronal.__file__).parent
-CORE = {"names"}
+CORE = {"names", "seal"}
 MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
+    "seal": set(),
     "ops": CORE,
     "nn": {"ops", *CORE},
     "models": {"nn", *CORE},

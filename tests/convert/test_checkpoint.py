@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import nn
 
 import neuronal
@@ -52,6 +54,25 @@ def test_a_download_that_fails_says_so_and_other_files_are_named(monkeypatch):
 
 def reads_a_file():
     raise FileNotFoundError(2, "No such file", "mine")
+
+
+def test_a_changed_byte_is_noticed(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_model(small(), path)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"is damaged \(its checksum does not fit its contents\)"):
+        load_model(path)
+
+
+def test_files_of_before_there_were_checksums_are_read(tmp_path):
+    path, model = tmp_path / "model.safetensors", small()
+    save_model(model, path)
+    with safe_open(path, framework="pt") as file:
+        header, tensors = file.metadata()["neuronal"], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, metadata={"neuronal": header})
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in load_model(path).state_dict().items())
 
 
 def test_a_file_takes_no_options(tmp_path):

@@ -15,8 +15,9 @@ from neuronal.convert.convert import convert
 from neuronal.convert.fold import fold_batch_norm
 from neuronal.convert.sources import from_source
 from neuronal.models.registry import create_model
+from neuronal.seal import checksum
 
-_KEY = "neuronal"
+_KEY, _SEAL = "neuronal", "sha256"
 _FORMAT = 1
 
 
@@ -47,7 +48,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        save_file(tensors, partial, metadata={_KEY: header})
+        save_file(tensors, partial, metadata={_KEY: header, _SEAL: checksum(header, tensors)})
         os.replace(partial, path)
     except SafetensorError as refused:
         raise OSError(errno.EIO, str(refused), str(path)) from refused
@@ -130,12 +131,16 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, str], dict[str, Tensor]
         raise ValueError(f"{path}: no such file.")
     try:
         with safe_open(path, framework="pt") as file:
-            header = (file.metadata() or {}).get(_KEY)
+            metadata = file.metadata() or {}
+            header = metadata.get(_KEY)
             if header is None:
                 raise ValueError(f"{path} holds tensors but no recipe of a model: it was not written by neuronal.")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as damaged:
         raise ValueError(f"{path} is not a whole safetensors file: {damaged}.") from damaged
+    # Files of before there were checksums have none.
+    if metadata.get(_SEAL, seal := checksum(header, tensors)) != seal:
+        raise ValueError(f"{path} is damaged (its checksum does not fit its contents).")
     try:
         content = json.loads(header)
         version, recipe, same = content["format"], dict(content["recipe"]), dict(content["same"])

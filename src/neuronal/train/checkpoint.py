@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import warnings
@@ -13,8 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
+
+from neuronal.seal import checksum
 
 _KEY = "neuronal-training"
 _FORMAT = 1
@@ -74,7 +74,7 @@ def write(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path
     path = folder / f"step-{step:09}.safetensors"
     partial = folder / f".{path.name}.partial"
     header = json.dumps({"format": _FORMAT, **checkpoint.header})
-    seal = _checksum(header, checkpoint.tensors)
+    seal = checksum(header, checkpoint.tensors)
     try:
         save_file(dict(checkpoint.tensors), partial, metadata={_KEY: header, "sha256": seal})
         _to_disk(partial)
@@ -117,7 +117,7 @@ def read(path: Path) -> Checkpoint:
         raise NotWhole(f"{path} is not a whole checkpoint ({wrong}).") from wrong
     if _KEY not in metadata:
         raise NotWhole(f"{path} is not a checkpoint of a training of neuronal's.")
-    if metadata.get("sha256") != _checksum(metadata[_KEY], tensors):
+    if metadata.get("sha256") != checksum(metadata[_KEY], tensors):
         raise NotWhole(f"{path} is damaged (its checksum does not fit its contents).")
     return Checkpoint(json.loads(metadata[_KEY]), tensors)
 
@@ -130,14 +130,6 @@ def check_format(path: Path, checkpoint: Checkpoint) -> None:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.safetensors"))
-
-
-def _checksum(header: str, tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(header.encode())
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def _to_disk(path: Path) -> None:
