@@ -128,6 +128,10 @@ BAD = [
         "depth of vit_tiny needs to be a whole number of at least 1, got -1.",
     ),
     (
+        ["train", "digits", "--set", "model=vit_tiny", "--model-option", "num_heads=0"],
+        "num_heads of vit_tiny needs to be a whole number of at least 1, got 0.",
+    ),
+    (
         ["train", "digits", "--set", "model=fcn", "--model-option", "widths=4,4"],
         "widths of fcn needs to be whole numbers of at least 1, such as [4,4], got '4,4'.",
     ),

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import one_line_errors, stopping
+from neuronal.cli.errors import one_line_errors, stopping, whole_results
 from neuronal.cli.options import AsJson, ModelOption, Out, below, whole_numbers, with_model_options
 from neuronal.names import find
 
@@ -123,11 +123,9 @@ def _results(folder: Path, page: Path, as_json: bool) -> None:
     with one_line_errors():
         answers = read_results(folder)
         make_writable(page.parent)
-        try:
+        with whole_results(folder):
             drawn = results_page(f"Results of {folder.name}", answers)
             found = {answer["reproduction"]: sentences(answer) for answer in answers}
-        except KeyError as lacking:
-            raise ValueError(f"a result in {folder} has no {lacking}. neuronal reproduce makes it anew.") from lacking
         write_whole(page, drawn)
     if as_json:
         print(json.dumps({"findings": found, "report": str(page)}, indent=1))

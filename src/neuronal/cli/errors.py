@@ -42,6 +42,15 @@ def one_line_errors() -> Iterator[None]:
         fail(refusal(refused), 1)
 
 
+@contextmanager
+def whole_results(folder: Path) -> Iterator[None]:
+    """Inside: results of that folder are drawn; one that lacks something is a ``ValueError`` that says so."""
+    try:
+        yield
+    except KeyError as lacking:
+        raise ValueError(f"a result in {folder} has no {lacking}. neuronal reproduce makes it anew.") from lacking
+
+
 def refusal(refused: OSError) -> str:
     """``cannot use FILE (Permission denied)``; with what to do."""
     return (

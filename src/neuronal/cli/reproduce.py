@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import fail, one_line_errors, refusal
+from neuronal.cli.errors import fail, one_line_errors, refusal, whole_results
 from neuronal.cli.interrupts import Terminated
 from neuronal.cli.options import AsJson, Out, whole_numbers
 from neuronal.cli.screen import screen
@@ -102,12 +102,8 @@ def findings(
         if not results.is_dir():
             raise ValueError(f"{results} is no folder of results. neuronal reproduce writes them.")
         own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
-        try:
+        with whole_results(results / paper):
             page, figures = findings_page(about, own, results)
-        except KeyError as lacking:
-            raise ValueError(
-                f"a result in {results / paper} has no {lacking}. neuronal reproduce makes it anew."
-            ) from lacking
         if out is None:
             print(page, end="")
             return

@@ -79,17 +79,16 @@ def create_model(
     return cast(nn.Module, model)
 
 
-_COUNTS = ("width", "widths", "depth", "depths", "num_heads")
-"""Options of models that are numbers of something: one, or several."""
+_LISTS = ("widths", "depths")
+_COUNTS = (*_LISTS, "width", "depth", "num_heads")
+"""Options of models that are numbers of something: several, or one."""
 
 
 def _check_counts(model: str, option: str, given: Any) -> None:
     """``ValueError``, in one line, for what torch would stumble over much later."""
     counts = list(given) if isinstance(given, list | tuple) else [given]
     if not all(type(count) is int and count >= 1 for count in counts):
-        needed = (
-            "whole numbers of at least 1, such as [4,4]" if option.endswith("s") else "a whole number of at least 1"
-        )
+        needed = "whole numbers of at least 1, such as [4,4]" if option in _LISTS else "a whole number of at least 1"
         raise ValueError(f"{option} of {model} needs to be {needed}, got {given!r}.")
 
 

@@ -209,7 +209,7 @@ def special_functions(units: int, steps: float, iterations: int = 0) -> int:
 
 
 def ahead() -> list[Job]:
-    """The kernels of every number of units, which the compiler takes half a minute for."""
+    """The kernels of every number of units, which the compiler takes long for."""
     cases = {(case.side, case.iterations): replace(case, batch=2) for case in CASES}
     return [Job(f"implicit, {case.name}", compile_one, (case,)) for _, case in sorted(cases.items(), reverse=True)]
 

@@ -2,7 +2,7 @@
 
 Triton keeps what it compiles on disk, under a name made of a kernel's text, that of its helpers, and the constants they
 use. Up to version 3.6 at least, it has the constants of a helper only if that had a name before: another process, which
-starts its kernels in another order, would find nothing and compile for a minute.
+starts its kernels in another order, would find nothing and compile for long.
 """
 
 from __future__ import annotations
