@@ -299,19 +299,34 @@ def test_fused_weights(neuron, shape, dtype, channels_last):
     getattr(cases, neuron)(shape, device="cuda", dtype=dtype, channels_last=channels_last)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(
+    "order",
+    {
+        "images": lambda x: x,
+        "channels last": lambda x: x.contiguous(memory_format=torch.channels_last),
+        "rows": lambda x: x[..., 0, 0].contiguous(),
+        "sequences": lambda x: x[..., 0].contiguous(),
+        "turned": lambda x: x[..., 0].contiguous().permute(2, 1, 0),
+        "a part": lambda x: x[3:, :, 1:-1, ::2],
+        "volumes": lambda x: x[..., None].contiguous(memory_format=torch.channels_last_3d),
+        "one image": lambda x: x[:1],
+    }.items(),
+    ids=lambda order: order[0],
+)
 @pytest.mark.parametrize("kind", [InputMeanNorm, MeanOnlyBatchNorm])
-def test_norms_by_the_mean(kind, channels_last, dtype):
+def test_norms_by_the_mean(kind, order, dtype):
     """Each is rounded once: what is computed in float64 from the same numbers is as near as that allows."""
     norm = kind(6).cuda()
+    for bias in norm.parameters():
+        torch.nn.init.normal_(bias)
     there = copy.deepcopy(norm).cpu().double()
-    order = torch.channels_last if channels_last else torch.contiguous_format
-    x = (torch.randn(64, 6, 9, 9) + 3).to(dtype).cuda().contiguous(memory_format=order).requires_grad_()
+    x = order[1]((torch.randn(64, 6, 9, 9) + 3).to(dtype).cuda()).requires_grad_()
     given = x.detach().cpu().double().requires_grad_()
     y, expected = norm(x), there(given)
     assert y.dtype == dtype
-    assert y.is_contiguous(memory_format=order)
+    if order[0] in ("images", "channels last"):
+        assert y.stride() == x.stride()
     g = torch.randn_like(y)
     y.backward(g)
     expected.backward(g.cpu().double())
@@ -319,6 +334,8 @@ def test_norms_by_the_mean(kind, channels_last, dtype):
     for ours, theirs in ((y, expected), (x.grad, given.grad)):
         assert ((ours.detach().cpu().double() - theirs).abs() <= rounding * theirs.abs() + 2e-6).all()
     torch.testing.assert_close(norm.running_mean.cpu().double(), there.running_mean, rtol=1e-5, atol=1e-6)
+    for bias, theirs in zip(norm.parameters(), there.parameters(), strict=True):
+        torch.testing.assert_close(bias.grad.cpu().double(), theirs.grad, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("bias", [True, False])
