@@ -50,7 +50,7 @@ def shifted(x: Tensor, shift: Tensor) -> Tensor:
 class _Centred(torch.autograd.Function):
     """What is centred has a centred gradient."""
 
-    # With a context, which no transform of torch.func takes, and none comes here: a step costs half of one without.
+    # With a context, which transforms of torch.func do not take: none comes here, and a call costs less.
     @staticmethod
     def forward(ctx: Any, x: Tensor, shift: Tensor | None) -> tuple[Tensor, Tensor]:
         y, mean = _centred_at_once(x, shift)

@@ -33,12 +33,12 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the limit is kept, to two digits behind the point; None without a limit."""
+        """Whether the limit is kept; None without a limit."""
         if self.limit is None:
             return None
         if self.measured is None:
             return False
-        return round(self.measured, 2) >= self.limit if self.at_least else round(self.measured, 2) <= self.limit
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
     def to_json(self) -> dict[str, Any]:
         return {
