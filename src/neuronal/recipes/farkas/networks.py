@@ -31,7 +31,7 @@ CIFAR = Recipe(
     seeds=(0, 1, 2),
     probes=(),
 )
-SHORT, SHORT_PLAIN, SHORT_DEEP = 4, 8, 28
+SHORT, SHORT_PLAIN, SHORT_DEEP = 4, 8, 24
 """Epochs at scale ``small`` with batch norm, without it, and without it from 50 layers on: these start with logits that
 hardly differ from image to image, and ResNets are to leave chance before the rate is first cut, after 30% of the epochs. No
 claim compares networks of different epochs."""

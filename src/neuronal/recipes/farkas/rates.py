@@ -8,6 +8,7 @@ from neuronal.experiments.reproduction import Reproduction, Setting
 from neuronal.recipes.farkas.layers import about, alike, better, named
 from neuronal.recipes.farkas.networks import (
     CIFAR,
+    SHORT,
     SHORT_PLAIN,
     SIZES,
     TINY,
@@ -82,7 +83,7 @@ TABLE4 = Reproduction(
     procedure="accuracy_table",
     scales={
         "smoke": Setting(tuple(map(small_enough, (at(r, 0.05) for r in practice(TINY)))), BEST),
-        "small": Setting(grid(replace(CIFAR, epochs=6)), BEST),
+        "small": Setting(grid(replace(CIFAR, epochs=SHORT)), BEST),
         "paper": Setting(grid(CIFAR), BEST),
     },
     reported={
@@ -92,7 +93,7 @@ TABLE4 = Reproduction(
         "FarkasNet34, rate 0.05": {"error": 7.12},
     },
     departs=(
-        "Small: 6 epochs instead of 200, the rate cut at the same shares; so few favour large rates, and networks are "
+        f"Small: {SHORT} epochs instead of 200, the rate cut at the same shares; so few favour large rates, and networks are "
         "compared at equal ones too. FarkasNet34 is that of Table 1, with its strict bias. Fixup is our ResNet34 with its "
         "rules, its biases those of the layers, and a tenth of the rate for scalars; whether the authors had that, or "
         "mixup, they do not say. The paper shows one rate for each, and no normalised inputs."
