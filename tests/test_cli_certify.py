@@ -115,11 +115,57 @@ def test_pairs_look_at_the_folder_of_results_first(tmp_path, capsys, monkeypatch
 def test_pairs_write_their_result(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("neuronal.recipes.pairs.ON_DIGITS", _tiny())
     words = ["certify", "pairs", "--pairs", "5", "--crossings", "2", "--seeds", "0", "--results", str(tmp_path)]
+    words += ["--out", str(tmp_path / "runs")]
     assert main(words) == 0
     assert "Certified" in capsys.readouterr().out
     found = json.loads((tmp_path / "certify" / "pairs_digits.json").read_text())
     assert [row["neuron"] for row in found["rows"]] == ["zero_bias", "standard"]
     assert found["environment"]["torch"]
+
+
+def test_pairs_go_on_where_they_were_stopped(tmp_path, capsys, monkeypatch):
+    """What was examined before Ctrl-C is neither trained nor certified again, and the result is that of one go."""
+    from neuronal.experiments import pairs
+
+    monkeypatch.setattr("neuronal.recipes.pairs.ON_DIGITS", _tiny())
+    words = ["certify", "pairs", "--pairs", "5", "--crossings", "2", "--seeds", "0-1"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert main([*words, "--results", str(whole), "--out", str(whole)]) == 0
+    examine, seen = pairs.examine, []
+
+    def stop_at_the_third(*given, **options):
+        seen.append(given[2:])
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return examine(*given, **options)
+
+    monkeypatch.setattr(pairs, "examine", stop_at_the_third)
+    capsys.readouterr()
+    assert main([*words, "--results", str(parts), "--out", str(parts)]) == 130
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last == f"neuronal: stopped; finished cells are kept in {parts}. The same command goes on from there."
+    assert main([*words, "--results", str(parts), "--out", str(parts)]) == 0
+    assert seen[3:] == [("standard", 0), ("standard", 1)]
+    rows, expected = (json.loads((f / "certify" / "pairs_digits.json").read_text())["rows"] for f in (parts, whole))
+    for row in (*rows, *expected):
+        assert row.pop("seconds") >= 0
+    assert rows == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--data", "moons"], "cnn reads images, moons is a table. Use fcn or mlp1."),
+        (
+            ["--data", "levy", "--networks", "fcn 64"],
+            "pairs are of one class, and levy is for regression: it has none.",
+        ),
+    ],
+)
+def test_pairs_refuse_data_before_they_train(words, line, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("neuronal.experiments.run.fit", lambda *_, **__: pytest.fail("trained"))
+    assert main(["certify", "pairs", *words, "--results", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.strip() == f"neuronal: {line}"
 
 
 def _tiny():

@@ -30,6 +30,14 @@ def not_a_model():
     return 3
 
 
+def wants_a_depth(depth):
+    return nn.Linear(depth, depth)
+
+
+def breaks():
+    return nn.Linear({}["heads"], 3)
+
+
 def test_modules_of_the_current_folder_are_found(tmp_path):
     """Also by the installed command, which python does not look there for."""
     (tmp_path / "my_own_models.py").write_text("from torch import nn\ndef make():\n    return nn.Linear(3, 2)\n")
@@ -48,7 +56,7 @@ def test_a_download_that_fails_says_so_and_other_files_are_named(monkeypatch):
         ValueError, match=r"timm:resnet18: its weights cannot be downloaded \(<urlopen error no route>\)"
     ):
         from_source("timm:resnet18")
-    with pytest.raises(FileNotFoundError, match="mine"):
+    with pytest.raises(ValueError, match=r"reads_a_file, called without arguments, fails: FileNotFoundError: .*'mine'"):
         from_source(f"{__name__}:reads_a_file")
 
 
@@ -194,12 +202,37 @@ def test_a_function_is_named_by_the_user_and_never_by_a_file(tmp_path):
         ("no.such.module:f", "needs a module and a function in it"),
         (f"{__name__}:nothing", "needs a module and a function in it"),
         (f"{__name__}:not_a_model", "needs to return a torch module, got int"),
+        (
+            f"{__name__}:wants_a_depth",
+            r"called without arguments, fails: TypeError: .*'depth'.* \(\w+\.py, line \d+\)\.$",
+        ),
+        (f"{__name__}:breaks", r"fails: KeyError: 'heads' \(test_checkpoint\.py, line \d+\)\.$"),
     ],
 )
 def test_sources_that_are_none(source, reason):
     with pytest.raises(ValueError, match=reason):
         from_source(source)
     assert issubclass(UnknownName, ValueError)
+
+
+def test_a_module_that_cannot_be_imported_is_named_with_the_place(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "half_written.py").write_text("x = 1\ny = 1 / 0\n")
+    with pytest.raises(
+        ValueError, match=r"half_written cannot be imported: ZeroDivisionError: .* \(half_written\.py, line 2\)"
+    ):
+        from_source("half_written:make")
+    (tmp_path / "typed_wrong.py").write_text("def make(:\n")
+    with pytest.raises(ValueError, match=r"typed_wrong cannot be imported: SyntaxError: ") as told:
+        from_source("typed_wrong:make")
+    assert "\n" not in str(told.value)
+
+
+def test_a_model_is_not_written_over_a_folder(tmp_path):
+    with pytest.raises(IsADirectoryError) as told:
+        save_model(small(), tmp_path)
+    assert told.value.filename == str(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_shape_of_an_input_is_what_the_model_says():

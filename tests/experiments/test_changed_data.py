@@ -11,8 +11,8 @@ from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Study
 from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Record
-from neuronal.experiments.reproduce import Work
 from neuronal.experiments.sweep import Watch, sweep
+from neuronal.experiments.work import Work
 
 
 class Listener(Watch):

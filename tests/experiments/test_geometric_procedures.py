@@ -19,8 +19,8 @@ from neuronal.experiments.procedures.geometric import (
 )
 from neuronal.experiments.protocols import against
 from neuronal.experiments.record import read
-from neuronal.experiments.reproduce import Work
 from neuronal.experiments.reproduction import Setting
+from neuronal.experiments.work import Work
 from neuronal.recipes.geometric import FIGURE2, PERTURBATION
 
 

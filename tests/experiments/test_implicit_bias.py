@@ -21,9 +21,9 @@ from neuronal.experiments.procedures.implicit_bias import (
 )
 from neuronal.experiments.procedures.implicit_bias.tuned import measured, tuned
 from neuronal.experiments.record import read
-from neuronal.experiments.reproduce import Work
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import training_data
+from neuronal.experiments.work import Work
 from neuronal.geometry.trace import evaluating, outputs
 from neuronal.models.registry import create_model
 from neuronal.probes.curvature import curvature

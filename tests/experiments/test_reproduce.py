@@ -11,9 +11,10 @@ from neuronal.cli.app import main
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.procedures.zero_bias.contrast_table import findings
 from neuronal.experiments.procedures.zero_bias.interpolation import pairs_of_equal_pattern
-from neuronal.experiments.reproduce import Work, read_result, reproduce
+from neuronal.experiments.reproduce import read_result, reproduce
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.run import trained
+from neuronal.experiments.work import Work
 from neuronal.recipes import PAPERS, REPRODUCTIONS
 from neuronal.recipes.zero_bias.networks import MNIST_FCN, smoke
 from neuronal.recipes.zero_bias.table1 import TABLE1_MNIST_FCN

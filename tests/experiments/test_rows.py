@@ -5,7 +5,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from neuronal.experiments.reproduce import Work
+from neuronal.experiments.work import Work
 from neuronal.recipes.implicit_bias.networks import DIGITS
 
 RECIPES = [replace(DIGITS, name=f"{share}", fraction=share, seeds=(0, 1)) for share in (0.1, 0.2)]

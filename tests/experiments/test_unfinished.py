@@ -10,8 +10,8 @@ from neuronal.experiments.claim import Claimed
 from neuronal.experiments.engine import InTurn, Processes, trained_into, unfinished
 from neuronal.experiments.environment import arithmetic
 from neuronal.experiments.record import cell_name, read
-from neuronal.experiments.reproduce import Work
 from neuronal.experiments.sweep import Watch, sweep
+from neuronal.experiments.work import Work
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_a_network_whose_weights_found_no_place_is_not_trained_all_over_again(re
         raise OSError("No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("neuronal.experiments.reproduce.save_model", full)
+        patch.setattr("neuronal.experiments.work.save_model", full)
         with pytest.raises(OSError, match="No space"):
             Work(tmp_path).network(recipe, 0)
     assert list(unfinished(tmp_path / "cells", recipe, 0).glob("step-*"))

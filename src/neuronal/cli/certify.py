@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import fail, one_line_errors, refusal
-from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
+from neuronal.cli.errors import fail, going_on, one_line_errors
+from neuronal.cli.options import AsJson, ModelOption, Out, named_values, whole_numbers
 from neuronal.cli.screen import screen
 
 if TYPE_CHECKING:
@@ -272,6 +272,7 @@ def pairs(
     seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-4.")] = None,
     networks: Annotated[str | None, typer.Option(help="Only some of the networks, such as 'fcn 64,cnn 8-16'.")] = None,
     results: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("results"),
+    out: Out = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
     """Train networks with and without biases and count what is proved between test images: the table of the docs."""
@@ -281,6 +282,7 @@ def pairs(
         from neuronal.experiments.environment import environment
         from neuronal.experiments.pairs import study
         from neuronal.experiments.storage import make_writable, write_whole
+        from neuronal.experiments.work import Work
         from neuronal.names import find
         from neuronal.recipes.pairs import NEURONS, ON_DIGITS, ON_IMAGES
         from neuronal.report.pairs import pairs_table
@@ -292,22 +294,13 @@ def pairs(
         if seeds:
             recipes = tuple(replace(recipe, seeds=whole_numbers("seeds", seeds)) for recipe in recipes)
         file = results / "certify" / f"pairs_{Path(data).name}.json"
-        try:
-            make_writable(file.parent)
-        except OSError as refused:
-            fail(refusal(refused).replace("--out", "--results"), 1)
         errors = Console(stderr=True)
-        rows = []
-        for row in study(
-            recipes,
-            NEURONS,
-            pairs=pairs,
-            crossings=crossings,
-            on_network=lambda name, neuron, seed: errors.print(f"{name}, {neuron}, seed {seed}", highlight=False),
-        ):
-            rows.append(row)
-        found = {"data": data, "environment": environment(), "rows": [row.to_json() for row in rows]}
-        write_whole(file, json.dumps(found, indent=1) + "\n")
+        with going_on(out, results):
+            make_writable(file.parent)
+            work = Work(out / "certify", say=lambda line: errors.print(escape(line), highlight=False))
+            rows = study(recipes, NEURONS, work, pairs=pairs, crossings=crossings)
+            found = {"data": data, "environment": environment(), "rows": [row.to_json() for row in rows]}
+            write_whole(file, json.dumps(found, indent=1) + "\n")
     if as_json:
         print(json.dumps(found, indent=1))
         return

@@ -59,6 +59,22 @@ def refusal(refused: OSError) -> str:
 
 
 @contextmanager
+def going_on(out: Path, results: Path, *, is_kept: bool = True) -> Iterator[None]:
+    """Inside: Ctrl-C, SIGTERM or a full disk ends a work of many parts, and the command says what is kept of it."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, OSError) as stop:
+        why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
+        if isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
+            why = why.replace("--out", "--results")
+        code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
+        kept = f"finished cells are kept in {out}. The same command goes on from there."
+        fail(f"{why} {kept if is_kept else 'nothing of it is kept. The same command begins again.'}", code)
+
+
+@contextmanager
 def keeping(place: Path) -> Iterator[None]:
     """Inside: Ctrl-C, SIGTERM or a full disk ends a training, and the command says from where it can go on."""
     try:

@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import fail, one_line_errors, refusal, whole_results
-from neuronal.cli.interrupts import Terminated
+from neuronal.cli.errors import fail, going_on, one_line_errors, whole_results
 from neuronal.cli.options import AsJson, Out, whole_numbers
 from neuronal.cli.screen import screen
 from neuronal.names import find
@@ -52,27 +51,21 @@ def reproduce(
         numbers = None if seeds is None else whole_numbers("seeds", seeds)
         errors = Console(stderr=True, quiet=not is_first_process())
         bars = Bars(errors)
-        try:
-            with bars:
-                file = run(
-                    chosen,
-                    scale,
-                    runs=out,
-                    results=results,
-                    seeds=numbers,
-                    models=model or (),
-                    pretrained=pretrained,
-                    watch=bars,
-                    say=lambda line: errors.print(escape(line), highlight=False),
-                )
-        except (KeyboardInterrupt, OSError) as stop:
-            why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
-            if isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
-                why = why.replace("--out", "--results")
-            code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
-            kept = f"finished cells are kept in {out}. The same command goes on from there."
-            is_trained = bool(chosen.scales[scale].recipes)
-            fail(f"{why} {kept if is_trained else 'nothing of it is kept. The same command begins again.'}", code)
+        with (
+            going_on(out, results, is_kept=bool(chosen.scales[scale].recipes) if scale in chosen.scales else False),
+            bars,
+        ):
+            file = run(
+                chosen,
+                scale,
+                runs=out,
+                results=results,
+                seeds=numbers,
+                models=model or (),
+                pretrained=pretrained,
+                watch=bars,
+                say=lambda line: errors.print(escape(line), highlight=False),
+            )
         if not is_first_process():
             return
         answer = read_result(file)

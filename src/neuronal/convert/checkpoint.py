@@ -45,6 +45,8 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     except TypeError as odd:
         raise ValueError(f"the model's recipe cannot be written down: {odd}. Save its state_dict() instead.") from odd
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder, and a file is to be written", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
@@ -50,8 +51,6 @@ def from_source(source: str, **arguments: Any) -> nn.Module:
     try:
         model = make(name, arguments)
     except OSError as unreachable:
-        if where not in _PACKAGES:
-            raise
         reason = str(unreachable).splitlines()[0]
         raise ValueError(f"{source}: its weights cannot be downloaded ({reason}). Is there a network?") from unreachable
     model.recipe = {"source": source, "arguments": arguments}  # type: ignore[assignment]
@@ -101,15 +100,26 @@ def _function(module: str) -> Maker:
             function = getattr(import_module(module), name)
         except (ModuleNotFoundError, AttributeError, ValueError) as missing:
             raise ValueError(f"{module}:{name} needs a module and a function in it: {missing}.") from missing
+        except Exception as wrong:
+            raise ValueError(f"{module} cannot be imported: {_where_it_fails(wrong)}.") from wrong
         try:
             made = function(**arguments)
-        except TypeError as unfit:
-            raise ValueError(f"{module}:{name} cannot be called without arguments: {unfit}.") from unfit
+        except Exception as wrong:
+            # Whatever code of the user's raises; that code, and not ours, is what the line is to point to.
+            given = f"with {', '.join(arguments)}" if arguments else "without arguments"
+            raise ValueError(f"{module}:{name}, called {given}, fails: {_where_it_fails(wrong)}.") from wrong
         if not isinstance(made, nn.Module):
             raise ValueError(f"{module}:{name} needs to return a torch module, got {type(made).__name__}.")
         return made
 
     return make
+
+
+def _where_it_fails(wrong: Exception) -> str:
+    """``KeyError: 'depth' (models.py, line 12)``: in one line, with the last place it passed."""
+    *_, last = traceback.extract_tb(wrong.__traceback__)
+    reason = traceback.format_exception_only(wrong)[-1].strip()
+    return f"{reason} ({Path(last.filename).name}, line {last.lineno})"
 
 
 def input_shape(model: nn.Module) -> tuple[int, ...]:

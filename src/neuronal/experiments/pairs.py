@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from statistics import median
@@ -16,7 +16,9 @@ from neuronal.certify.branch import Budget
 from neuronal.certify.segment import certify_segments
 from neuronal.data.catalogue import load
 from neuronal.experiments.recipe import Recipe
-from neuronal.experiments.run import trained
+from neuronal.experiments.record import Record
+from neuronal.experiments.run import check
+from neuronal.experiments.work import Work
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.pattern import group_by_pattern
 from neuronal.geometry.segment import pieces
@@ -46,6 +48,10 @@ class Share:
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "interval": list(self.interval)}
 
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Share:
+        return cls(values["count"], values["total"])
+
 
 @dataclass(frozen=True)
 class Crossing:
@@ -67,6 +73,11 @@ class Crossing:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "direct": self.direct.to_json(), "through_others": self.through_others.to_json()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Crossing:
+        shares = {name: Share.from_json(values[name]) for name in ("direct", "through_others")}
+        return cls(**{**values, **shares})
 
 
 @dataclass(frozen=True)
@@ -102,35 +113,40 @@ class Pairs:
             "crossing": self.crossing.to_json(),
         }
 
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Pairs:
+        shares = {name: Share.from_json(values[name]) for name in ("same_pattern", "certified")}
+        return cls(**{**values, **shares, "crossing": Crossing.from_json(values["crossing"])})
 
-def study(
-    recipes: Sequence[Recipe],
-    neurons: Sequence[str],
-    *,
-    pairs: int,
-    crossings: int,
-    budget: Budget | None = None,
-    on_network: Callable[[str, str, int], None] | None = None,
-) -> Iterator[Pairs]:
-    """Trains every network with every neuron and seed, one after the other, and examines each.
+
+def study(recipes: Sequence[Recipe], neurons: Sequence[str], work: Work, *, pairs: int, crossings: int) -> list[Pairs]:
+    """Trains every network with every neuron and seed, and examines each; what is done is kept in ``work`` and not repeated.
 
     Args:
         recipes: The networks and how they are trained.
         neurons: Their neurons.
+        work: Where networks, and what was found of them, are kept.
         pairs: Random pairs of one class to certify, for each network.
         crossings: Pairs of neighbours of different classes.
-        budget: For each certificate.
-        on_network: Told of every network before it is trained.
+
+    Raises:
+        ValueError: A recipe does not fit its data, before anything is trained; or a network did not train.
     """
-    for recipe in recipes:
-        for neuron in neurons:
-            for seed in recipe.seeds:
-                if on_network:
-                    on_network(recipe.name, neuron, seed)
-                record, model = trained(replace(recipe, family=neuron), seed)
-                if record.failure:
-                    raise ValueError(f"{recipe.name} with {neuron} units did not train: {record.failure.reason}.")
-                yield examine(model, recipe, neuron, seed, pairs=pairs, crossings=crossings, budget=budget)
+    wanted = [replace(recipe, family=neuron) for recipe in recipes for neuron in neurons]
+    for recipe in wanted:
+        check(recipe)
+        if load(recipe.data).task == "regression":
+            raise ValueError(f"pairs are of one class, and {recipe.data} is for regression: it has none.")
+
+    def measure(record: Record, model: nn.Module) -> dict[str, Any]:
+        recipe = record.recipe
+        return examine(model, recipe, recipe.family, record.seed, pairs=pairs, crossings=crossings).to_json()
+
+    rows = work.rows(wanted, {"what": "pairs", "pairs": pairs, "crossings": crossings}, measure)
+    for row in rows:
+        if "failure" in row:
+            raise ValueError(row["failure"])
+    return [Pairs.from_json(row) for row in rows]
 
 
 def examine(

@@ -13,7 +13,7 @@ from neuronal.experiments.record import Record
 from neuronal.experiments.tune import choose
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 METHODS = {
     ("standard", "none"): "SP",

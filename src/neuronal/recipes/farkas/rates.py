@@ -93,9 +93,9 @@ TABLE4 = Reproduction(
         "FarkasNet34, rate 0.05": {"error": 7.12},
     },
     departs=(
-        f"Small: {SHORT} epochs instead of 200, the rate cut at the same shares; so few favour large rates, and networks are "
-        "compared at equal ones too. FarkasNet34 is that of Table 1, with its strict bias. Fixup is our ResNet34 with its "
-        "rules, its biases those of the layers, and a tenth of the rate for scalars; whether the authors had that, or "
+        f"Small: {SHORT} epochs instead of 200, the rate cut at the same shares; so few favour large rates, and networks "
+        "are compared at equal ones too. FarkasNet34 is that of Table 1, with its strict bias. Fixup is our ResNet34 with "
+        "its rules, its biases those of the layers, and a tenth of the rate for scalars; whether the authors had that, or "
         "mixup, they do not say. The paper shows one rate for each, and no normalised inputs."
     ),
 )

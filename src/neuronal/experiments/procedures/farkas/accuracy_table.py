@@ -15,7 +15,7 @@ from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import network
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 NEAR = 0.5
 """Points of error from the reported one that are called the same; the papers of tables like this give no spread."""

@@ -25,7 +25,7 @@ from neuronal.probes.silence import silence
 from neuronal.train.loop import Diverged, fit
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 MEASURES = ("dead_units", "dead_layers", "silent")
 """Shares: of units off on every image, of layers off on every image, of images that leave some layer without any."""

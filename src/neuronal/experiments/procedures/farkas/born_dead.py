@@ -19,7 +19,7 @@ from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 NETWORKS = {
     "standard": "one unit, facing away from all points",

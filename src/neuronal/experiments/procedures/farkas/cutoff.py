@@ -16,7 +16,7 @@ from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 ROUNDING = 1e-9
 """What is smaller counts as 0: the linear programs are solved in floats."""

@@ -15,7 +15,7 @@ from neuronal.geometry.boundary import boundaries
 from neuronal.nn.geometric import GeometricLinear
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 REACH = 2.0
 """Length, to each side of the location, of the piece of a boundary that is drawn."""

@@ -22,7 +22,7 @@ from neuronal.experiments.run import drawn, network
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 GRID = 33
 """Points per side of what is drawn of a network of the plane."""

@@ -14,7 +14,7 @@ from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.tune import choose
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 
 JUDGED = (

@@ -17,7 +17,7 @@ from neuronal.ops.hinge import Hinge, hinge
 from neuronal.probes.hinge_motion import motion
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 VARIANCES = (2.0, 0.5)
 """Of the inputs batch norm sees, coordinate by coordinate in turn: with equal ones it is weight norm."""

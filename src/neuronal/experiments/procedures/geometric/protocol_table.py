@@ -15,7 +15,7 @@ from neuronal.experiments.protocols import against, both, group_of, groups_of, i
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 UNITS = {"rmse": (1.0, "", ".3f"), "accuracy": (100.0, "%", ".2f"), "top5": (100.0, "%", ".2f")}
 """Factor, unit and digits a measure is written with."""

@@ -12,7 +12,7 @@ from neuronal.experiments.protocols import against, row_of
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 JUDGED = (
     "Seed by seed: shown if the 95% interval of the difference of the means is on one side; it is as wide as under Table 3. "

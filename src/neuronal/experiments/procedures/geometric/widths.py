@@ -17,7 +17,7 @@ from neuronal.experiments.run import drawn, network
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 STEADY = 1.5
 """Factor over all widths within which signals are called independent of the width."""

@@ -20,7 +20,7 @@ from neuronal.experiments.run import training_data
 from neuronal.probes.curvature import curvature
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 AXES: dict[str, Callable[[Record], float]] = {
     "fraction of the training data": lambda record: record.recipe.fraction,

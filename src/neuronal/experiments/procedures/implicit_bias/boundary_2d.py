@@ -21,7 +21,7 @@ from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 SIDE = 1.0
 """The square is from minus this to this."""

@@ -15,7 +15,7 @@ from neuronal.experiments.reproduction import Setting
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 SAME = 1e-3
 """Solutions are the same if no unit differs by more than this over the slope."""

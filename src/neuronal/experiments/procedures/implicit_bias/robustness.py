@@ -25,7 +25,7 @@ from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 ATTACKS = {
     "transfer": "PGD on the same weights with coupling 0, judged on the network: the paper's protocol",

@@ -27,7 +27,7 @@ from neuronal.probes.curvature import curvature
 from neuronal.probes.jacobian import jacobian
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 
 JUDGED = "Ratios below 1 in every seed; in some is a part."

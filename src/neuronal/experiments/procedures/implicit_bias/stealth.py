@@ -19,7 +19,7 @@ from neuronal.geometry.trace import outputs
 from neuronal.models.registry import create_model
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 SEEN = 0.01
 """Logits that change by more than this, relative to their own spread, show that something was changed."""

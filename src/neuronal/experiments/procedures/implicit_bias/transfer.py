@@ -20,7 +20,7 @@ from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 LOSS = 0.01
 """Accuracy a coupling may cost and still count as harmless."""

@@ -14,7 +14,7 @@ from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.tune import choose
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 TUNING = ("rates", "tuning_seeds", "tuned_at")
 """Options that say how rates are chosen; they are no part of what is measured of a network."""
@@ -53,7 +53,7 @@ def measured(
     *,
     may_fail: bool = False,
 ) -> list[dict[str, Any]]:
-    """One row for every tuned network and seed; see :meth:`neuronal.experiments.reproduce.Work.rows`.
+    """One row for every tuned network and seed; see :meth:`neuronal.experiments.work.Work.rows`.
 
     Args:
         setting: Recipes, and the options that ``measure`` goes by.

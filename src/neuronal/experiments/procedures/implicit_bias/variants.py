@@ -33,7 +33,7 @@ from neuronal.train.recording import captured
 from neuronal.train.timing import side_by_side
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 
 Group = Sequence[Mapping[str, Any]]

@@ -21,7 +21,7 @@ from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 RADII = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 TASKS = {

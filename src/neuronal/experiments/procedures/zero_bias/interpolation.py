@@ -17,7 +17,7 @@ from neuronal.geometry.pattern import group_by_pattern
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 STEPS = 1000
 """Interpolants per pair, as in the paper."""

@@ -20,7 +20,7 @@ from neuronal.kernel import empirical_ntk, relu_ntk
 from neuronal.kernel.empirical import rates_of_width
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 VARIANCE = 2.0
 """Of the weights, He's; ``limits`` looks at others too."""

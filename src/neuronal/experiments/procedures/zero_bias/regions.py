@@ -18,7 +18,7 @@ from neuronal.geometry.pattern import group_by_pattern
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 SPAN = 3.0
 """Weights of non-negative combinations are powers of ten from minus this to this."""

@@ -13,7 +13,7 @@ from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 
 CLOSE = 1.1

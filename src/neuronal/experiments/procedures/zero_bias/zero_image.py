@@ -14,7 +14,7 @@ from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduce import Work
+    from neuronal.experiments.work import Work
 
 TAKES_MODELS = True
 WEIGHTS: Mapping[str, Mapping[str, Any]] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
