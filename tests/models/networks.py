@@ -35,7 +35,7 @@ ALLOWED = (
     # Here batch norm stands after the ReLU and leaves the Farkas promise alone.
     | {("ucn", "farkas", "batch")}
     | {("one_sided", neuron, "none") for neuron in FAMILIES}
-    | {(model, "farkas", norm) for model in FARKASNETS for norm in ("none", "batch")}
+    | {(model, neuron, norm) for model in FARKASNETS for neuron in ("farkas", "standard") for norm in ("none", "batch")}
     | {("vit_tiny", neuron, "layer") for neuron in FAMILIES if neuron != "zero_bias"}
 )
 EVERY = {(model, neuron, norm) for model in list_models() for neuron in FAMILIES for norm in (*NORMS, "layer")}

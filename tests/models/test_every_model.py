@@ -54,7 +54,7 @@ def test_what_does_not_go_together_is_refused_in_one_line(model, neuron):
         ("resnet18", "geometric", "weight", "makes the layer's weights in a way of its own"),
         ("fcn", "standard", "fixup", "residual branches, and this network has none. Use 'batch', 'none'"),
         ("cnn", "standard", "bath", "Unknown norm 'bath'. Did you mean 'batch'? There are: batch, fixup"),
-        ("farkasnet34", "standard", "none", "made of Farkas blocks, got neuron 'standard'. Use resnet34"),
+        ("farkasnet34", "geometric", "none", "has Farkas or standard units, got neuron 'geometric'. Use resnet34"),
         ("farkasnet34", "farkas", "nf", "Unknown norm of farkasnet34 'nf'. There are: batch, none."),
         ("vit_tiny", "zero_bias", "layer", "layer norm and attention do not scale with the image"),
         ("vit_tiny", "standard", "batch", "Unknown norm of vit_tiny 'batch'. There are: layer."),

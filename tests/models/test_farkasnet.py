@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from neuronal.models.registry import create_model
+from neuronal.models.resnet import Residual
 from neuronal.nn import FarkasBasicBlock, FarkasBottleneck, FarkasConv2d, FarkasResidual
 from tests.models.networks import FARKASNETS, small
 
@@ -73,6 +74,48 @@ def test_zero_last(name):
     blocks = [m for m in net.modules() if isinstance(m, FarkasBasicBlock | FarkasBottleneck)]
     assert blocks
     assert all(block.branch[-1].weight.eq(0).all() for block in blocks)
+    plain = [m for m in small(name, "standard", zero_last=True).modules() if isinstance(m, Residual)]
+    assert len(plain) == len(blocks)
+    assert all(p.eq(0).all() for block in plain for p in block.branch[-1].parameters())
+
+
+@pytest.mark.parametrize("norm", ["none", "batch"])
+@pytest.mark.parametrize("name", ["farkasnet18", "farkasnet50"])
+def test_with_standard_units_it_is_the_same_network_without_the_units_that_balance(name, norm):
+    """With its last unit made of the others by hand, a standard network computes what the FarkasNet does."""
+    farkas, plain = (small(name, neuron, norm=norm).double().eval() for neuron in ("farkas", "standard"))
+    convs = [m for m in plain.modules() if isinstance(m, nn.Conv2d)]
+    parts = [m for m in farkas.modules() if isinstance(m, FarkasConv2d | nn.Conv2d)]
+    assert len(convs) == len(parts)
+    with torch.no_grad():
+        for conv, part in zip(convs, parts, strict=True):
+            conv.weight.copy_(part.weight)
+            conv.bias.copy_(part.bias if part.bias is not None else torch.zeros_like(conv.bias))
+        plain.head.load_state_dict(farkas.head.state_dict())
+    x = torch.randn(3, 2, 8, 8, dtype=torch.float64)
+    # Where blocks do not close their sums, both compute the same.
+    for block in farkas.modules():
+        if isinstance(block, FarkasBasicBlock | FarkasBottleneck):
+            block.close = nn.Identity()
+    torch.testing.assert_close(plain(x), farkas(x))
+
+
+def test_what_is_about_farkas_units_is_refused_with_others():
+    for option in ({"published": True}, {"aggregate": "mean"}, {"rule": "max"}):
+        with pytest.raises(ValueError, match="aggregate, rule and published of farkasnet18 are about Farkas units"):
+            small("farkasnet18", "standard", **option)
+
+
+def test_blocks_per_stage_can_be_chosen():
+    net = small("farkasnet18", "farkas", depths=(1, 2))
+    assert sum(isinstance(m, FarkasBasicBlock) for m in net.modules()) == 3
+    assert net.num_features == 16
+
+
+@pytest.mark.parametrize("neuron", ["farkas", "standard"])
+@pytest.mark.parametrize("name", FARKASNETS)
+def test_both_have_as_many_parameters(name, neuron):
+    assert count(name, neuron) / count(name) == pytest.approx(1, abs=0.02)
 
 
 def test_published_blocks_widen():

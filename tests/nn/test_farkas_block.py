@@ -33,7 +33,23 @@ def test_zero_last_starts_as_the_skip_alone(block):
     net = block(8, widen=False, zero_last=True)
     x = torch.randn(2, 8, 5, 5)
     assert net.branch(x).eq(0).all()
+    torch.testing.assert_close(net(x)[:, :-1], x[:, :-1].relu())
     torch.testing.assert_close(net(x), net.close(x).relu())
+    assert net.close.promise() > 0
+    theirs = block(8, zero_last=True, rule="max")
+    assert theirs.close.balance.bias.eq(0).all()
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("published", [False, True])
+def test_starts_of_the_authors(block, published):
+    """Biases behind the sum are those of 9 times as many inputs as channels; ``published``, so is the last convolution."""
+    channels = 64
+    net = block(channels, published=published)
+    size = 1 / (9 * channels) ** 0.5
+    assert net.close.balance.offsets.abs().max().item() == pytest.approx(size, rel=0.1)
+    inputs = 9 * channels if published or block is FarkasBasicBlock else channels // 4
+    assert net.branch[-1].weight.abs().max().item() == pytest.approx(inputs**-0.5, rel=0.05)
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -9,6 +9,7 @@ from torch import nn
 
 from neuronal.models.classifier import Classifier
 from neuronal.models.registry import register_model
+from neuronal.models.resnet import Residual
 from neuronal.names import unknown
 from neuronal.nn.families import Family
 from neuronal.nn.farkas import Aggregate, FarkasConv2d, Rule
@@ -30,37 +31,65 @@ class Size(NamedTuple):
     width: int
 
 
-def _activated(conv: nn.Module, channels: int, norm: Norm | None) -> list[nn.Module]:
-    return [conv, nn.ReLU(), *([norm(channels)] if norm else [])]
+class _Makers(NamedTuple):
+    """How the parts are made: a convolution with ReLU and norm, and a block and the number of its channels."""
+
+    conv: Callable[..., list[nn.Module]]
+    block: Callable[[int], tuple[list[nn.Module], int]]
 
 
-def _features(
-    in_chans: int,
-    block: Block,
-    depths: Sequence[int],
-    width: int,
-    norm: Norm | None,
-    stem: Stem,
-    balance: dict[str, Any],
-    **blocks: Any,
-) -> tuple[nn.Sequential, int]:
+def _after(channels: int, norm: Norm | None) -> list[nn.Module]:
+    return [norm(channels)] if norm else []
+
+
+def _of_farkas(block: Block, norm: Norm | None, balance: dict[str, Any], options: dict[str, Any]) -> _Makers:
+    def conv(inputs: int, outputs: int, kernel_size: int, **shape: Any) -> list[nn.Module]:
+        made = FarkasConv2d(inputs, outputs, kernel_size, **shape, **balance)
+        return [made, nn.ReLU(), *_after(outputs, norm)]
+
+    def residual(channels: int) -> tuple[list[nn.Module], int]:
+        made = block(channels, norm=norm, **balance, **options)
+        return [made], made.out_channels
+
+    return _Makers(conv, residual)
+
+
+def _of_standard(block: Block, norm: Norm | None, zero_last: bool) -> _Makers:
+    """The same without the units that balance the others: what a FarkasNet is to be compared with."""
+
+    def conv(inputs: int, outputs: int, kernel_size: int, **shape: Any) -> list[nn.Module]:
+        return [nn.Conv2d(inputs, outputs, kernel_size, **shape), nn.ReLU(), *_after(outputs, norm)]
+
+    def residual(channels: int) -> tuple[list[nn.Module], int]:
+        inner = channels // 4
+        if block is FarkasBasicBlock:
+            branch = [*conv(channels, channels, 3, padding=1), nn.Conv2d(channels, channels, 3, padding=1)]
+        else:
+            first = [*conv(channels, inner, 1), *conv(inner, inner, 3, padding=1)]
+            branch = [*first, nn.Conv2d(inner, channels, 1)]
+        if zero_last:
+            for parameter in branch[-1].parameters():
+                nn.init.zeros_(parameter)
+        return [Residual(nn.Sequential(*branch)), *_after(channels, norm)], channels
+
+    return _Makers(conv, residual)
+
+
+def _features(in_chans: int, depths: Sequence[int], width: int, stem: Stem, make: _Makers) -> tuple[nn.Sequential, int]:
     """Stem, stages and the mean over positions; and the number of channels at the end."""
     size = width
     if stem == "cifar":
-        features = _activated(FarkasConv2d(in_chans, size, 3, padding=1, **balance), size, norm)
+        features = make.conv(in_chans, size, 3, padding=1)
     else:
-        features = _activated(FarkasConv2d(in_chans, size, 7, stride=2, padding=3, **balance), size, norm)
-        features.append(nn.MaxPool2d(3, stride=2, padding=1))
+        features = [*make.conv(in_chans, size, 7, stride=2, padding=3), nn.MaxPool2d(3, stride=2, padding=1)]
     for number, depth in enumerate(depths):
         if number:
             wider = width * 2**number
-            features += _activated(FarkasConv2d(size, wider, 1, **balance), wider, norm)
-            features.append(nn.AvgPool2d(2))
+            features += [*make.conv(size, wider, 1), nn.AvgPool2d(2)]
             size = wider
         for _ in range(depth):
-            made = block(size, norm=norm, **balance, **blocks)
-            features.append(made)
-            size = made.out_channels
+            block, size = make.block(size)
+            features += block
     return nn.Sequential(*features, nn.AdaptiveAvgPool2d(1), nn.Flatten()), size
 
 
@@ -75,6 +104,7 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
         in_chans: int,
         img_size: int,
         width: int | None = None,
+        depths: Sequence[int] | None = None,
         norm: str | None = None,
         aggregate: Aggregate = "sum",
         rule: Rule = "softplus",
@@ -82,54 +112,54 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
         published: bool = False,
         stem: Stem | None = None,
     ) -> Classifier:
-        if layers.name != "farkas":
+        if layers.name not in ("farkas", "standard"):
             raise ValueError(
-                f"{name} is made of Farkas blocks, got neuron {layers.name!r}. Use resnet{number} with it."
+                f"{name} has Farkas or standard units, got neuron {layers.name!r}. Use resnet{number} with it."
             )
+        if layers.name == "standard" and (published or (aggregate, rule) != ("sum", "softplus")):
+            raise ValueError(f"aggregate, rule and published of {name} are about Farkas units, got neuron 'standard'.")
         if norm not in _NORMS:
             raise ValueError(unknown(f"norm of {name}", str(norm), [known for known in _NORMS if known]))
         if stem not in (None, "cifar", "imagenet"):
             raise ValueError(f"stem needs to be 'cifar', 'imagenet' or None, got {stem!r}.")
         chosen: Stem = stem or ("cifar" if img_size < 128 else "imagenet")
         size = theirs if published else ours
+        size = Size(depths or size.depths, width or size.width)
         halvings = len(size.depths) - 1 + (2 if chosen == "imagenet" else 0)
         if img_size < 2**halvings:
             raise ValueError(
                 f"{name} halves the image {halvings} times and needs img_size >= {2**halvings}, got {img_size}."
             )
-        features, num_features = _features(
-            in_chans,
-            block,
-            size.depths,
-            width or size.width,
-            _NORMS[norm],
-            chosen,
-            {"aggregate": aggregate, "rule": rule},
-            widen=published,
-            zero_last=zero_last,
-        )
+        if layers.name == "farkas":
+            options = {"widen": published, "zero_last": zero_last, "published": published}
+            make = _of_farkas(block, _NORMS[norm], {"aggregate": aggregate, "rule": rule}, options)
+        else:
+            make = _of_standard(block, _NORMS[norm], zero_last)
+        features, num_features = _features(in_chans, size.depths, size.width, chosen, make)
         return Classifier(layers, features, num_features, num_classes, in_chans)
 
     farkasnet.__name__ = name
     farkasnet.__doc__ = _DOC.format(number=number, ours=ours, theirs=theirs)
-    farkasnet.only_neuron = "farkas"  # type: ignore[attr-defined]
+    farkasnet.own_neuron = "farkas"  # type: ignore[attr-defined]
     return register_model(farkasnet)
 
 
-_DOC = """Farkas network with the depth and the parameters of resnet{number}; for Farkas neurons only.
+_DOC = """Farkas network with the depth and the parameters of resnet{number}; with standard units the same without balance.
 
     Stages of Farkas blocks, with a 1x1 Farkas convolution and average pooling between them; stem, transitions, blocks and
-    head have {number} layers with weights along the path.
+    head have {number} layers with weights along the path. With neuron ``"standard"`` every unit that balances the others is
+    a plain one, and everything else stays, to 2% of the parameters: the network a FarkasNet is to be compared with.
 
     Args:
         width: Channels of the first stage; by default chosen so that there are as many parameters as in resnet{number}
             with the CIFAR stem and norm ``"none"``, to 2%: {ours.width}, with {ours.depths} blocks per stage.
+        depths: Blocks per stage, each of which but the first halves the image and doubles the channels.
         norm: ``"none"`` (the default) or ``"batch"``: batch norm without parameters, after every ReLU.
         aggregate: How the last unit of a layer balances the others, ``"sum"`` or ``"mean"``.
         rule: ``"max"`` for the paper's own bias, which may leave all units of a layer at 0.
-        zero_last: Starts the last convolution of every branch at zero.
-        published: The authors' network instead: {theirs.depths} blocks, each of which widens by one channel, and width
-            {theirs.width}.
+        zero_last: Starts the last convolution of every branch, and the biases behind it, at zero.
+        published: The authors' network instead: {theirs.depths} blocks, each of which widens by one channel, width
+            {theirs.width}, and their start of the last convolution of a bottleneck.
         stem: ``"cifar"``: 3x3, no pooling. ``"imagenet"``: 7x7 of stride 2 and max-pooling. ``None``: by image size.
 
     Law:
@@ -142,7 +172,8 @@ _DOC = """Farkas network with the depth and the parameters of resnet{number}; fo
         The bias is strict. Their networks are compared with ResNets of another depth and size; ours are matched, and
         their blocks keep the width. With 3 input channels and 10 classes ``published=True`` has exactly the 304,255 (18)
         and 525,864 (34) parameters of their code; 1,519,862 (50) and 2,826,408 (101) agree with its 1.520 and 2.826
-        million. There is no published 152; it follows the same rule.
+        million. There is no published 152; it follows the same rule. In their bottlenecks zeros of the last convolution
+        are overwritten; here ``zero_last`` holds for both kinds of blocks.
     """
 
 farkasnet18 = _farkasnet(18, FarkasBasicBlock, ours=Size((2, 3, 2), 116), theirs=Size((3, 3, 3), 16))

@@ -107,8 +107,8 @@ def describe(name: str) -> str:
 
 
 def num_parameters(name: str) -> int:
-    """Parameters of the model for 32x32 colour images and 10 classes, with standard units where it takes them."""
-    neuron = getattr(find(_models(), name, "model"), "only_neuron", "standard")
+    """Parameters of the model for 32x32 colour images and 10 classes, with standard units unless it has its own."""
+    neuron = getattr(find(_models(), name, "model"), "own_neuron", "standard")
     # On the meta device a network costs no memory and no random numbers.
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in create_model(name, neuron).parameters())

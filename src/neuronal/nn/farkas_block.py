@@ -28,6 +28,7 @@ class FarkasResidual(nn.Module):
     Args:
         channels: :math:`m`.
         widen: The paper's variant.
+        fan_in: Sets the size of the first biases, as in ``nn.Linear``; ``channels`` if left out.
         options: Those of :class:`neuronal.nn.farkas.Balance`.
 
     Shape:
@@ -45,7 +46,14 @@ class FarkasResidual(nn.Module):
     """
 
     def __init__(
-        self, channels: int, widen: bool = True, device: Device = None, dtype: Dtype = None, **options: Any
+        self,
+        channels: int,
+        widen: bool = True,
+        device: Device = None,
+        dtype: Dtype = None,
+        *,
+        fan_in: int | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
         if not widen:
@@ -53,7 +61,8 @@ class FarkasResidual(nn.Module):
         if channels < 1:
             raise ValueError(f"FarkasResidual needs at least 1 channel, got {channels}.")
         self.channels, self.widen = channels, widen
-        self.balance = Balance(channels if widen else channels - 1, channels, True, device, dtype, **options)
+        free = channels if widen else channels - 1
+        self.balance = Balance(free, fan_in or channels, True, device, dtype, **options)
 
     @property
     def out_channels(self) -> int:
@@ -69,19 +78,38 @@ class FarkasResidual(nn.Module):
 
 
 class _FarkasBlock(nn.Module):
-    """relu(close(x + branch(x))), with an optional norm after every ReLU, as the paper places it."""
+    """relu(close(x + branch(x))), with an optional norm after every ReLU, as the paper places it.
+
+    Biases behind the sum start as those of a 3x3 convolution, whatever the branch ends with: as the authors' do.
+    """
 
     def __init__(
-        self, channels: int, widen: bool = True, norm: Norm | None = None, zero_last: bool = False, **options: Any
+        self,
+        channels: int,
+        widen: bool = True,
+        norm: Norm | None = None,
+        zero_last: bool = False,
+        published: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__()
         self._check(channels)
         self.branch = self._branch(channels, norm, options)
-        self.close = FarkasResidual(channels, widen, **options)
+        self.close = FarkasResidual(channels, widen, fan_in=9 * channels, **options)
         self.relu = nn.ReLU()
         self.norm = norm(self.close.out_channels) if norm else nn.Identity()
+        self._start(9 * channels, zero_last, published)
+
+    @torch.no_grad()
+    def _start(self, fan_in: int, zero_last: bool, published: bool) -> None:
+        last: Any = self.branch[-1]
+        if published:
+            nn.init.uniform_(last.weight, -(fan_in**-0.5), fan_in**-0.5)
         if zero_last:
-            nn.init.zeros_(self.branch[-1].weight)  # type: ignore[arg-type]
+            balance = self.close.balance
+            for zero in (last.weight, balance.offsets, balance.last if balance.rule == "max" else None):
+                if zero is not None:
+                    zero.zero_()
 
     def _check(self, channels: int) -> None:
         """``ValueError`` if the block is too narrow; each kind of block says it."""
@@ -144,7 +172,9 @@ class FarkasBasicBlock(_FarkasBlock):
         channels: Channels of the input, at least 2.
         widen: One channel more in the output (the paper), or the same width.
         norm: Makes a norm for a number of channels, put after every ReLU.
-        zero_last: Starts the second convolution at zero, so the branch adds nothing at first.
+        zero_last: Starts the second convolution and the biases behind it at zero: at first the block is its skip, but
+            for the last channel.
+        published: Starts the second convolution as the authors' code does, which for this block is what torch does.
         options: ``aggregate``, ``margin``, ``learn_multipliers``, ``cutoff``, ``rule`` of
             :class:`neuronal.nn.farkas.Balance`; ``device``, ``dtype``.
 
@@ -178,7 +208,9 @@ class FarkasBottleneck(_FarkasBlock):
         channels: Channels of the input; a quarter of them is the inner width and must be at least 2.
         widen: One channel more in the output (the paper), or the same width.
         norm: Makes a norm for a number of channels, put after every ReLU.
-        zero_last: Starts the last convolution at zero.
+        zero_last: Starts the last convolution and the biases behind it at zero.
+        published: Starts the last convolution as the authors' code does, as if it had 9 times ``channels`` inputs where it
+            has a quarter of them: six times smaller than torch's start.
         options: ``aggregate``, ``margin``, ``learn_multipliers``, ``cutoff``, ``rule`` of
             :class:`neuronal.nn.farkas.Balance`; ``device``, ``dtype``.
 

@@ -37,7 +37,7 @@ def test_better_needs_an_interval_or_no_seed_that_is_worse(own, other, expected)
 
 
 def test_the_seeds_that_are_better_are_counted_where_the_interval_leaves_it_open():
-    a, sure, open_ = row("a", [0.90, 0.91, 0.92]), row("b", [0.80, 0.81, 0.82 + 1e-4]), row("b", [0.1, 0.9, 0.5])
+    a, sure, open_ = row("a", [0.90, 0.91, 0.92]), row("b", [0.80, 0.81, 0.82 + 1e-4]), row("b", [0.2, 0.9, 0.5])
     claim = {"kind": "better", "row": "a", "than": "b", "text": "t", "ours": True}
     (shown,), (not_shown,) = (judged([claim], [a, b], CHANCE) for b in (sure, open_))
     assert "seeds;" not in shown.numbers
@@ -50,10 +50,33 @@ def test_one_that_never_left_chance_may_only_be_slower():
     (found,) = judged([claim], [a, slow], CHANCE)
     assert found.verdict == "reproduced in part"
     assert found.numbers.endswith("; better in 3 of 3 seeds; the other had not left chance after 12 epochs")
-    # One run that left chance, or runs that broke down, need no more epochs.
-    for other in (row("b", [0.10, 0.11, 0.16]), row("b", [], broken=(0, 1, 2))):
-        (found,) = judged([claim], [a, other], CHANCE)
-        assert (found.verdict, "left chance" in found.numbers) == ("reproduced", False)
+    # So may one of which only some did.
+    (found,) = judged([claim], [a, row("b", [0.10, 0.11, 0.16])], CHANCE)
+    assert found.verdict == "reproduced in part"
+    assert found.numbers.endswith("; 2 of 3 runs of the other had not left chance")
+    # Runs that broke down need no more epochs.
+    (found,) = judged([claim], [a, row("b", [], broken=(0, 1, 2))], CHANCE)
+    assert (found.verdict, "left chance" in found.numbers) == ("reproduced", False)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "epochs", "broken", "expected"),
+    [
+        ("constant", 6, False, "reproduced"),
+        ("step", 24, False, "reproduced"),
+        ("step", 8, False, "reproduced in part"),
+        ("constant", 4, False, "reproduced in part"),
+        ("step", 4, True, "reproduced"),
+    ],
+)
+def test_a_network_has_five_epochs_at_its_first_rate_to_fail(schedule, epochs, broken, expected):
+    """As in the paper; one that broke down needs none."""
+    failed = row("a", [], broken=(0, 1)) if broken else row("a", [0.1, 0.1])
+    answer = {"recipes": [{"name": "a", "epochs": epochs, "schedule": schedule}], "result": {"rows": [failed]}}
+    (found,) = judged([{"kind": "fails", "row": "a", "text": "t"}], rows_of(answer), CHANCE)
+    assert found.verdict == expected
+    assert ("2 broke down, 0 stayed at chance" if broken else "0 broke down, 2 stayed at chance") in found.numbers
+    assert ("it may be slow" in found.numbers) == (expected != "reproduced")
 
 
 @pytest.mark.parametrize(
@@ -129,8 +152,10 @@ def test_the_rules_name_both_thresholds_of_failing():
 
 
 def test_rows_know_the_epochs_of_their_recipes():
-    answer = {"result": {"rows": [row("a", [0.5]), row("b", [0.5])]}, "recipes": [{"name": "a", "epochs": 3}]}
-    assert [one["epochs"] for one in rows_of(answer)] == [3, None]
+    recipes = [{"name": "a", "epochs": 20, "schedule": "step"}]
+    one, other = rows_of({"result": {"rows": [row("a", [0.5]), row("b", [0.5])]}, "recipes": recipes})
+    assert (one["epochs"], one["epochs_at_first_rate"]) == (20, pytest.approx(6))
+    assert "epochs" not in other
 
 
 def test_claims_of_rows_that_are_not_there_are_left_out():

@@ -1,7 +1,8 @@
 """The networks the Farkas paper compares, and how it trains them.
 
-They have the size of the authors' (16 channels at first, 0.5 to 2.8 million parameters). Each FarkasNet has as many
-parameters as the ResNet it is compared with, to 4%, which theirs have not; ``as published`` are theirs.
+ResNets are the authors', whose layout is not He's: they are FarkasNets with plain units. So each FarkasNet here is the
+ResNet beside it with Farkas units, and has as many parameters, to 1.1%. ``as published`` are the authors' FarkasNets, of
+other sizes.
 """
 
 from dataclasses import replace
@@ -37,21 +38,14 @@ hardly differ from image to image, and ResNets are to leave chance before the ra
 claim compares networks of different epochs."""
 TINY = replace(smoke(CIFAR), crop=1, cutout=2, fraction=0.05)
 
-RESNETS: dict[int, dict[str, Any]] = {
-    18: {"width": 16},
-    34: {"width": 16, "depths": (5, 5, 5)},
-    50: {"width": 16},
-    101: {"width": 16},
-    152: {"width": 16},
+LAYOUTS: dict[int, dict[str, Any]] = {
+    18: {"depths": (2, 2, 2, 2), "width": 16},
+    34: {"depths": (5, 5, 5), "width": 16},
+    50: {"depths": (3, 4, 6, 3), "width": 64},
+    101: {"depths": (3, 4, 23, 3), "width": 64},
+    152: {"depths": (3, 8, 36, 3), "width": 64},
 }
-FARKASNETS: dict[int, dict[str, Any]] = {
-    18: {"width": 29},
-    34: {"width": 16},
-    50: {"width": 64},
-    101: {"width": 64},
-    152: {"width": 64},
-}
-"""Options that make networks of one number equally large, to 4%."""
+"""Those of the authors' ResNets; 152 follows their rule."""
 PUBLISHED = {"published": True, "rule": "max"}
 RATES = {"batch": 0.1, "none": 0.01}
 WORDS = {"batch": "batch norm", "none": "no norm"}
@@ -59,17 +53,24 @@ WORDS = {"batch": "batch norm", "none": "no norm"}
 
 
 def resnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
-    size = RESNETS[depth] if base.data != "imagenet" else {}
-    name = f"ResNet{depth}, {WORDS.get(norm, norm)}"
-    made = replace(base, name=name, model=f"resnet{depth}", norm=norm, lr=RATES.get(norm, base.lr))
-    return replace(made, model_options=size | options)
+    """Without Farkas units; on ImageNet the usual ResNet."""
+    made = replace(base, name=f"ResNet{depth}, {WORDS[norm]}", norm=norm, lr=RATES[norm])
+    if base.data == "imagenet":
+        return replace(made, model=f"resnet{depth}", model_options=options)
+    return replace(made, model=f"farkasnet{depth}", model_options=LAYOUTS[depth] | options)
+
+
+def fixup(base: Recipe, depth: int) -> Recipe:
+    """Of He's layout, which Fixup is about, with the blocks and channels of the others."""
+    made = replace(base, name=f"FixUp{depth}", norm="fixup", scalar_lr=0.1)
+    return replace(made, model=f"resnet{depth}", model_options=LAYOUTS[depth])
 
 
 def farkasnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
-    size = FARKASNETS[depth] if base.data != "imagenet" else {}
+    size = LAYOUTS[depth] if base.data != "imagenet" and "published" not in options else {}
     name = f"FarkasNet{depth}{' as published' if 'published' in options else ''}, {WORDS[norm]}"
     made = replace(base, name=name, model=f"farkasnet{depth}", family="farkas", norm=norm, lr=RATES[norm])
-    return replace(made, model_options=(options if "published" in options else size | options))
+    return replace(made, model_options=size | options)
 
 
 def shortened(recipe: Recipe) -> Recipe:
@@ -94,12 +95,11 @@ def at(recipe: Recipe, rate: float, *, scaled: bool = False) -> Recipe:
 
 
 SIZES = (
-    "ResNets are the usual ones with 16 channels at first (18, 50, 101 layers) and three stages of five blocks (34), about "
-    "the size of the authors'. FarkasNets have as many parameters as these, to 4%, where the authors' 18 has 304,255 "
-    "against 797,034. Equal parameters are not equal work: an image of 32 x 32 pixels takes 112.8 million multiply-adds in "
-    "FarkasNet18 and 35.0 in ResNet18, 3.2 times as many (72.3 and 69.1 with 34 layers, 93.8 and 81.4 with 50, 169.5 and "
-    "157.2 with 101). The last bias of these FarkasNets is strict, by a softplus in the place of the paper's maximum, which "
-    "farkas/margin compares. There is no batch norm on the logits, which the authors' ResNets have and their FarkasNets "
-    "have not. The last, smaller batch of an epoch is kept."
+    "ResNets are the authors' (797,034, 488,714, 1,521,578 and 2,711,850 parameters), but for the batch norm of their "
+    "logits, which their FarkasNets have not, and are FarkasNets with plain units: a 1x1 convolution and average pooling "
+    "between stages, batch norm without parameters after every ReLU. FarkasNets have the same layout and as many "
+    "parameters, to 1.1%, where the authors' 18 has 304,255. The last bias of these FarkasNets is strict, by a softplus in "
+    "the place of the paper's maximum, which farkas/margin compares, and the last convolution of a bottleneck starts as "
+    "torch does it, where the authors' starts six times smaller. The last, smaller batch of an epoch is kept."
 )
 """What is the same of all networks of the tables."""

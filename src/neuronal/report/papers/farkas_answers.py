@@ -15,8 +15,7 @@ EQUAL = "at equal size"
 """Ends the claims that are asked."""
 SIZES = (
     "The authors' sizes differ much only at 18 layers, where FarkasNet was the smaller one (304,255 parameters against "
-    "797,034; 7.6% more, 0.1% fewer and 4.2% more at 34, 50 and 101): size could not explain its advantage there. With "
-    "equal parameters FarkasNet18 has 3.2 times the multiply-adds of ResNet18"
+    "797,034; 7.6% more, 0.1% fewer and 4.2% more at 34, 50 and 101): size could not explain its advantage there"
 )
 
 

@@ -4,12 +4,12 @@ A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, f
 ``ours`` if the paper does not make it:
 
 ``better``: the row is more accurate. Reproduced if a 95% interval of the difference seed by seed says so, in part if it
-does not but no seed is worse and some are better. In part at most where no run of the other left chance, though not all
-broke down: it may only be slower.
+does not but no seed is worse and some are better. In part at most where a run of the other neither left chance nor broke
+down: it may only be slower.
 ``alike``: the 95% interval of the difference lies within ``within`` points; in part if its mean does. Only seeds that
 learnt in both count, and it is in part at most if others failed.
 ``trains``, ``fails``: all seeds learn, or none does. A run has failed if its loss stopped being finite, or if it ends at
-chance.
+chance; ``fails`` is in part at most where that was after fewer epochs at the first rate than the paper waits for.
 
 In what is ``better`` a run that failed counts as one at chance: leaving it out would flatter its network.
 """
@@ -22,19 +22,23 @@ from typing import Any
 from neuronal.experiments.compare import Difference, difference, estimate
 from neuronal.experiments.procedures.finding import Finding, Verdict, ours
 from neuronal.experiments.record import Record
+from neuronal.train.schedule import SCHEDULES
 
 STUCK = 1.5
 """A network whose accuracy is below so many times chance has not learnt."""
+PATIENCE = 5
+"""Epochs at the first rate after which the paper calls a run without progress failed."""
 Rows = Mapping[str, Mapping[str, Any]]
 Claim = Mapping[str, Any]
 
 IN_WORDS = (
-    "Better: a 95% interval of the difference, seed by seed, says so; no seed worse and some better is a part. Where no "
-    "run of the other left chance, though not all broke down, it is a part at most: the other may only be slower. Alike: "
+    "Better: a 95% interval of the difference, seed by seed, says so; no seed worse and some better is a part. Where a run "
+    "of the other neither left chance nor broke down, it is a part at most: the other may only be slower. Alike: "
     "that interval lies within the points named; if only its mean does, or a run failed, it is a part; seeds that failed "
     "in either are left out, and if none is left nothing is measured. A run has failed if its loss stopped being "
     f"finite or its accuracy at the end is below {STUCK:g} times chance (15% for 10 classes), and counts as chance in what "
-    "is better; the paper calls failed what made no progress in the first five epochs."
+    "is better; the paper calls failed what made no progress in the first five epochs, and where a run stayed at chance for "
+    "fewer at its first rate, that it does not train is a part at most."
 )
 """The same as a page says it."""
 
@@ -60,9 +64,21 @@ def learnt(accuracy: Mapping[str, float], broken: Mapping[str, str], chance: flo
 
 
 def rows_of(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of a result, each with the epochs it was trained for if its recipe is there."""
-    epochs = {recipe["name"]: recipe["epochs"] for recipe in answer.get("recipes", ())}
-    return [{**row, "epochs": epochs.get(row["name"])} for row in answer["result"]["rows"]]
+    """The rows of a result, each with its epochs, and those at its first rate, if its recipe is there."""
+    known = {
+        recipe["name"]: {
+            "epochs": recipe["epochs"],
+            "epochs_at_first_rate": recipe["epochs"] * _share(recipe["schedule"]),
+        }
+        for recipe in answer.get("recipes", ())
+    }
+    return [{**row, **known.get(row["name"], {})} for row in answer["result"]["rows"]]
+
+
+def _share(schedule: str) -> float:
+    """Of a training, before the rate is first changed; to a thousandth."""
+    factor = SCHEDULES[schedule]
+    return sum(factor(step, 1000) == factor(0, 1000) for step in range(1000)) / 1000
 
 
 def judged(claims: Sequence[Claim], rows: Sequence[Mapping[str, Any]], chance: float) -> list[Finding]:
@@ -99,11 +115,17 @@ def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
 
 
 def _slow(row: Mapping[str, Any]) -> str:
-    """That no run left chance, if it may be for want of epochs: a run that broke down needs no more of them."""
-    if row["mean"] is not None or not row["accuracy"]:
+    """That runs did not leave chance, if it may be for want of epochs: one that broke down needs no more of them."""
+    stuck = _stuck(row)
+    if not stuck:
         return ""
+    who = "the other" if len(stuck) == row["seeds"] else f"{len(stuck)} of {row['seeds']} runs of the other"
     time = f" after {row['epochs']} epochs" if row.get("epochs") else ""
-    return f"; the other had not left chance{time}"
+    return f"; {who} had not left chance{time}"
+
+
+def _stuck(row: Mapping[str, Any]) -> list[str]:
+    return [seed for seed in row["failed"] if seed in row["accuracy"]]
 
 
 def _alike(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
@@ -134,9 +156,16 @@ def _trains(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
 
 def _fails(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     row = rows[claim["row"]]
-    if len(row["failed"]) == row["seeds"]:
-        return "reproduced", said(row)
-    return ("reproduced in part" if row["failed"] else "not reproduced"), said(row)
+    broke, stuck = len(row["failed"]) - len(_stuck(row)), len(_stuck(row))
+    text = said(row)
+    if broke or stuck:
+        text += f" ({broke} broke down, {stuck} stayed at chance)"
+    waited = row.get("epochs_at_first_rate")
+    if len(row["failed"]) < row["seeds"]:
+        return ("reproduced in part" if row["failed"] else "not reproduced"), text
+    if stuck and waited is not None and waited < PATIENCE:
+        return "reproduced in part", f"{text}; at the first rate for {waited:.2g} epochs only: it may be slow"
+    return "reproduced", text
 
 
 def _by_seed(row: Mapping[str, Any], chance: float) -> dict[int, float]:
