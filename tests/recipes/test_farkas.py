@@ -141,6 +141,6 @@ def test_tables_share_what_they_train_alike():
         name: {recipe.fingerprint() for recipe in REPRODUCTIONS[f"farkas/{name}"].scales["small"].recipes}
         for name in ("table1_cifar10", "sum_vs_mean", "deep_large_lr")
     }
-    # FarkasNets of 18 and 50 layers with sums, at the rate of Table 1.
-    assert len(prints["table1_cifar10"] & prints["sum_vs_mean"]) == 2
+    # FarkasNet18 with sums; deeper ones train longer in Table 1.
+    assert len(prints["table1_cifar10"] & prints["sum_vs_mean"]) == 1
     assert not prints["table1_cifar10"] & prints["deep_large_lr"]
