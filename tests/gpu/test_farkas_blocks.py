@@ -41,11 +41,14 @@ WIDE = [
 def test_sums_of_the_widths_of_networks(shape, dtype, channels_last):
     for widen in (False, True):
         farkas_sum(shape, device="cuda", dtype=dtype, channels_last=channels_last, widen=widen, aggregate="mean")
+    for above in (0.5, -0.5):
+        farkas_sum(shape, device="cuda", dtype=dtype, channels_last=channels_last, aggregate="mean", above=above)
 
 
+@pytest.mark.parametrize("rule", ["softplus", "max"])
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
-def test_a_farkasnet_agrees_with_the_cpu(order, fused):  # noqa: F811
-    here = create_model("farkasnet18", "farkas", num_classes=10, in_chans=3, img_size=32, width=8).double()
+def test_a_farkasnet_agrees_with_the_cpu(order, rule, fused):  # noqa: F811
+    here = create_model("farkasnet18", "farkas", num_classes=10, in_chans=3, img_size=32, width=8, rule=rule).double()
     there = copy.deepcopy(here).float().cuda().to(memory_format=order)
     x = torch.randn(4, 3, 32, 32)
     expected = here(x.double())

@@ -76,9 +76,27 @@ def test_outputs_and_gradients_are_those_of_the_modules(kind, norm, widen, aggre
     assert_alike(*results)
 
 
+@pytest.mark.parametrize("last", [1.0, 0.0, -1.0])
+@pytest.mark.parametrize("aggregate", ["sum", "mean"])
 @pytest.mark.parametrize("kind", BLOCKS)
-def test_gradients_can_be_differentiated_again(kind, fused):
-    net, x = block(kind), images()
+def test_the_papers_rule(kind, aggregate, last, fused):
+    """Also where the last bias is exactly what is needed, as at the start of a block of zeros."""
+    net, x = block(kind, widen=False, aggregate=aggregate, rule="max", zero_last=True), images().requires_grad_()
+    with torch.no_grad():
+        net.close.balance.last.fill_(last)
+    results = []
+    for how in (nullcontext(), plainly()):
+        with how:
+            y = net(x)
+        results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *net.parameters()])])
+    assert fused == ["fused"]
+    assert_alike(*results)
+
+
+@pytest.mark.parametrize("rule", ["softplus", "max"])
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_gradients_can_be_differentiated_again(kind, rule, fused):
+    net, x = block(kind, rule=rule), images()
     results = []
     for how in (nullcontext(), plainly()):
         with how:
@@ -162,7 +180,7 @@ def test_a_default_device_watches_nothing(fused):
     assert fused == ["fused"]
 
 
-@pytest.mark.parametrize("options", [{"learn_multipliers": True}, {"rule": "max"}, {"dtype": torch.float64}], ids=str)
+@pytest.mark.parametrize("options", [{"learn_multipliers": True}, {"dtype": torch.float64}], ids=str)
 def test_what_the_kernel_does_not_know_is_computed_in_steps(options, fused):
     net = block(**options)
     net(images().to(net.close.balance.offsets.dtype))

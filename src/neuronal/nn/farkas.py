@@ -86,7 +86,7 @@ class Balance(nn.Module):
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all multipliers are ``base`` and the last bias is the strict one: what the kernels know."""
+        """Whether all multipliers are ``base`` and the last bias is the strict one: what the kernels for weights know."""
         return self.log_multipliers is None and self.rule == "softplus"
 
     @property

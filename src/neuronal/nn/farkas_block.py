@@ -137,10 +137,11 @@ class _FarkasBlock(nn.Module):
         if fits and _is_unchanged(self.relu, nn.ReLU) and _is_unchanged(self.close, FarkasResidual):
             balance = self.close.balance
             offsets, last = balance.offsets, balance.last
-            known = _is_unchanged(balance, Balance) and balance.is_fixed and x.shape[1] == self.close.channels <= MOST
+            is_fixed = balance.log_multipliers is None
+            known = _is_unchanged(balance, Balance) and is_fixed and x.shape[1] == self.close.channels <= MOST
             if known and offsets is not None and last is not None:
                 numbers = {"base": balance.base, "margin": balance.margin, "cutoff": balance.cutoff}
-                return relu_of_closed_sum(x, h, offsets, last, **numbers)
+                return relu_of_closed_sum(x, h, offsets, last, **numbers, is_max=balance.rule == "max")
         y: Tensor = self.relu(self.close(x + h))
         return y
 

@@ -80,13 +80,22 @@ def gradients(
 
 
 def relu_of_closed_sum(
-    x: Tensor, h: Tensor, offsets: Tensor, last: Tensor, *, base: float, margin: float, cutoff: float
+    x: Tensor,
+    h: Tensor,
+    offsets: Tensor,
+    last: Tensor,
+    *,
+    base: float,
+    margin: float,
+    cutoff: float,
+    is_max: bool = False,
 ) -> Tensor:
     """relu of a sum, ``(batch, channels, ...)``, whose last channel closes the others, on a GPU: one kernel each way.
 
-    Channels that have an offset are kept; one more, if there is one, is dropped. All multipliers are ``base``.
+    Channels that have an offset are kept; one more, if there is one, is dropped. All multipliers are ``base``. ``is_max``
+    for the paper's last bias: ``last`` itself, where it is larger than what is needed.
     """
-    y: Tensor = _ReluOfClosedSum.apply(x, h, offsets, last, base, margin, cutoff)
+    y: Tensor = _ReluOfClosedSum.apply(x, h, offsets, last, base, margin, cutoff, is_max)
     return y
 
 
@@ -95,35 +104,51 @@ class _ReluOfClosedSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, h: Tensor, offsets: Tensor, last: Tensor, base: float, margin: float, cutoff: float
+        ctx: Any,
+        x: Tensor,
+        h: Tensor,
+        offsets: Tensor,
+        last: Tensor,
+        base: float,
+        margin: float,
+        cutoff: float,
+        is_max: bool,
     ) -> Tensor:
         from neuronal.ops.kernels import farkas_sum
 
-        y = farkas_sum.relu_of_closed_sum(x, h, offsets, last, base, margin, cutoff)
-        ctx.save_for_backward(y, last)
+        y = farkas_sum.relu_of_closed_sum(x, h, offsets, last, base, margin, cutoff, is_max)
+        is_larger = last >= cutoff * (1 + base * len(offsets)) - base * offsets.sum() if is_max else None
+        ctx.save_for_backward(y, last, is_larger)
         ctx.base, ctx.channels = base, x.shape[1]
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        y, last = ctx.saved_tensors
+        y, last, is_larger = ctx.saved_tensors
         # Not many gradients at once, of which autograd makes one tensor.
         plain = type(g) is Tensor and not torch._C._functorch.is_legacy_batchedtensor(g)
         if torch.is_grad_enabled() or not plain or not is_unwatched():
-            d, *of_biases = _gradients_of_sum(y, last, g, ctx.base, ctx.channels)
+            d, *of_biases = _gradients_of_sum(y, last, g, ctx.base, ctx.channels, is_larger)
         else:
             from neuronal.ops.kernels import farkas_sum
 
-            d, *of_biases = farkas_sum.gradients(y, last, g, ctx.base, ctx.channels)
-        return (d, d, *of_biases, None, None, None)
+            d, *of_biases = farkas_sum.gradients(y, last, g, ctx.base, ctx.channels, is_larger)
+        return (d, d, *of_biases, None, None, None, None)
 
 
-def _gradients_of_sum(y: Tensor, last: Tensor, g: Tensor, base: float, channels: int) -> tuple[Tensor, Tensor, Tensor]:
+def _gradients_of_sum(
+    y: Tensor, last: Tensor, g: Tensor, base: float, channels: int, is_larger: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Those for the sum, the offsets and ``last``, in steps that can be differentiated."""
     g = g.masked_fill(y <= 0, 0)
     d = g[:, :-1] - base * g[:, -1:]
     d_offsets = d.sum([0, *range(2, d.dim())], dtype=last.dtype)
-    d_last = g[:, -1].sum(dtype=last.dtype) * last.sigmoid()
+    of_last = g[:, -1].sum(dtype=last.dtype)
+    if is_larger is None:
+        d_last = of_last * last.sigmoid()
+    else:
+        d_last = of_last * is_larger
+        d_offsets = d_offsets + base * d_last
     dropped = torch.zeros_like(g[:, : channels - d.shape[1]])
     return torch.cat([d, dropped], 1), d_offsets, d_last
 

@@ -77,9 +77,21 @@ def farkas(shape, *, device, channels_last=False, dtype=torch.float32, bias=True
 
 
 def farkas_sum(
-    shape, *, device, channels_last=False, dtype=torch.float32, other=None, widen=False, aggregate="sum", cutoff=0.0
+    shape,
+    *,
+    device,
+    channels_last=False,
+    dtype=torch.float32,
+    other=None,
+    widen=False,
+    aggregate="sum",
+    cutoff=0.0,
+    above=None,
 ):
-    """relu(close(x + h)) and its gradients against the formulas; the branch may have another dtype than the skip."""
+    """relu(close(x + h)) and its gradients against the formulas; the branch may have another dtype than the skip.
+
+    With ``above`` by the paper's rule, the last bias being larger than what is needed by so much, or smaller.
+    """
     from neuronal.ops.kernels.farkas_sum import gradients, relu_of_closed_sum
 
     generator = torch.Generator().manual_seed(sum(shape))
@@ -88,20 +100,23 @@ def farkas_sum(
     base, margin = 1.0 if aggregate == "sum" else 1 / num_free, 0.01
     given = [torch.randn(shape, generator=generator).to(kind) for kind in (dtype, other or dtype)]
     offsets, last = torch.randn(num_free, generator=generator), torch.randn((), generator=generator)
+    if above is not None:
+        last = cutoff * (1 + base * num_free) - base * offsets.sum() + above
     result = torch.promote_types(dtype, other or dtype)
     g = torch.randn(shape[0], num_free + 1, *shape[2:], generator=generator).to(result)
 
     z = (given[0].double() + given[1].double()).requires_grad_()
     b, beta = offsets.double().requires_grad_(), last.double().requires_grad_()
     free, spread = z[:, :num_free], [1] * (z.dim() - 2)
-    closing_bias = beta.exp().log1p() + margin + cutoff * (1 + base * num_free) - base * b.sum()
+    needed = cutoff * (1 + base * num_free) - base * b.sum()
+    closing_bias = beta.exp().log1p() + margin + needed if above is None else torch.maximum(beta, needed)
     closing = closing_bias - base * free.sum(1, keepdim=True)
     before = torch.cat([free + b.view(-1, *spread), closing], 1)
     want = before.clamp(min=0)
 
     order = torch.channels_last if channels_last else torch.contiguous_format
     x, h = (t.to(device).contiguous(memory_format=order) for t in given)
-    y = relu_of_closed_sum(x, h, offsets.to(device), last.to(device), base, margin, cutoff)
+    y = relu_of_closed_sum(x, h, offsets.to(device), last.to(device), base, margin, cutoff, above is not None)
     assert y.dtype == result
     assert y.is_contiguous(memory_format=order)
     # Results are as large as sums over all channels, and off by their dtype's spacing.
@@ -109,7 +124,8 @@ def farkas_sum(
     _close(y, want, 4 * spacing * (1 + want.abs().max().item()))
     # What is 0 up to rounding may be on in one of the two only: the gradient is that of what was found.
     before.backward(g.double() * (y.cpu() > 0))
-    d, d_offsets, d_last = gradients(y, last.to(device), g.to(device), base, channels)
+    rule = () if above is None else (torch.tensor(above > 0, device=device),)
+    d, d_offsets, d_last = gradients(y, last.to(device), g.to(device), base, channels, *rule)
     assert d.dtype == result
     assert d.is_contiguous(memory_format=order)
     _close(d, z.grad, 4 * spacing * (1 + z.grad.abs().max().item()))
@@ -117,7 +133,7 @@ def farkas_sum(
     size = 4e-6 * (want.numel() / want.shape[1]) ** 0.5
     _close(d_offsets, b.grad, size)
     _close(d_last, beta.grad, size)
-    again = gradients(y, last.to(device), g.to(device), base, channels)
+    again = gradients(y, last.to(device), g.to(device), base, channels, *rule)
     assert all(torch.equal(one, other) for one, other in zip((d, d_offsets, d_last), again, strict=True))
 
 

@@ -40,8 +40,8 @@ SEVERAL = {
     "SIZES": tuple((4608 - 9 * i, 9, i % 2) for i in range(LAYERS)),
 }
 GRADIENT = {"units": 1024, "WITH_COUPLING": True, "WITH_SLOPE": True}
-SUM = {"M": 259, "READ": 260, "HEAD": 256, "TAIL": 4}
-WIDE = {"M": 2047, "READ": 2048, "HEAD": 1024, "TAIL": 1024}
+SUM = {"M": 259, "READ": 260, "HEAD": 256, "TAIL": 4, "MAX": False}
+WIDE = {"M": 2047, "READ": 2048, "HEAD": 1024, "TAIL": 1024, "MAX": False}
 CASES = {
     "sphere._forward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
     "sphere._backward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
@@ -53,6 +53,8 @@ CASES = {
     "farkas_layers._backward": {**SEVERAL, "FACTORS": (1.0,) * LAYERS, "R": 256, "C": 16},
     "farkas_sum._forward": {**SUM, "LAST": True, "R": 16, "num_warps": 8},
     "farkas_sum._backward": {**SUM, "LAST": True, "R": 16, "num_warps": 8},
+    "farkas_sum._forward by the maximum": {**SUM, "MAX": True, "LAST": True, "R": 16, "num_warps": 8},
+    "farkas_sum._backward by the maximum": {**SUM, "MAX": True, "LAST": True, "R": 16, "num_warps": 8},
     "farkas_sum._forward by images": {**SUM, "LAST": False, "R": 32, "num_warps": 16},
     "farkas_sum._backward by images": {**SUM, "LAST": False, "R": 32, "num_warps": 16},
     "farkas_sum._forward wide": {**WIDE, "LAST": True, "R": 2, "num_warps": 8},

@@ -26,6 +26,16 @@ def test_sums_and_gradients(shape, widen):
         farkas_sum(shape, device=DEVICE, widen=widen, channels_last=True, dtype=torch.bfloat16)
 
 
+@pytest.mark.parametrize("above", [0.5, -0.5])
+@pytest.mark.parametrize("aggregate", ["sum", "mean"])
+@pytest.mark.parametrize("widen", [False, True])
+def test_the_papers_rule(widen, aggregate, above):
+    """The last bias is free where it is larger than what is needed, and has no part in anything where it is not."""
+    for channels_last in (False, True):
+        how = {"channels_last": channels_last, "widen": widen, "aggregate": aggregate, "cutoff": 0.25, "above": above}
+        farkas_sum((2, 6, 3, 5), device=DEVICE, **how)
+
+
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "other"), [(torch.float16, None), (torch.float32, torch.bfloat16), (torch.bfloat16, torch.float16)]

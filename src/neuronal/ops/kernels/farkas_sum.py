@@ -73,6 +73,7 @@ def summed(skip, branch, place, inside):
 def _forward(
     skip, branch, offsets, last, result, positions, blocks, base, margin, cutoff,
     M: tl.constexpr, READ: tl.constexpr, LAST: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, R: tl.constexpr,
+    MAX: tl.constexpr,
 ):  # fmt: skip
     # M counts the free channels, READ those of skip and branch; a last one that is not free is read and left out.
     tile = tl.program_id(0)
@@ -87,8 +88,9 @@ def _forward(
     b = tl.load(offsets + head).to(tl.float32)
     b_tail = tl.load(offsets + tail, tail < M, other=0.0).to(tl.float32)
     beta = tl.load(last).to(tl.float32)
-    slack = tl.maximum(beta, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(beta))) + margin + cutoff * (1.0 + base * M)
-    closing = slack - base * (tl.sum(b, 0) + tl.sum(b_tail, 0)) - base * (tl.sum(z, 1) + tl.sum(z_tail, 1))
+    needed = cutoff * (1.0 + base * M) - base * (tl.sum(b, 0) + tl.sum(b_tail, 0))
+    slack = relu(beta - needed) if MAX else tl.maximum(beta, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(beta))) + margin
+    closing = needed + slack - base * (tl.sum(z, 1) + tl.sum(z_tail, 1))
     y = relu(z + b[None, :])
     y_tail = relu(tl.where(free, z_tail + b_tail[None, :], closing[:, None]))
     result += start_of(tile, blocks, positions, M + 1, LAST, R)
@@ -108,6 +110,7 @@ def passed(g, result, place, inside):
 def _backward(
     g, result, last, d_sum, sums, positions, blocks, tiles, base,
     M: tl.constexpr, READ: tl.constexpr, LAST: tl.constexpr, HEAD: tl.constexpr, TAIL: tl.constexpr, R: tl.constexpr,
+    MAX: tl.constexpr,
 ):  # fmt: skip
     program, programs = tl.program_id(0), tl.num_programs(0)
     row, head, tail, end = tl.arange(0, R), tl.arange(0, HEAD), HEAD + tl.arange(0, TAIL), tl.full((R,), M, tl.int32)
@@ -133,16 +136,19 @@ def _backward(
         tl.store(to + to_head, d_head, there)
         tl.store(to + to_tail, tl.where(free, d_tail - closing, 0.0), among(there, tail, READ, HEAD + TAIL))
     sums += program.to(tl.int64) * (M + 1)
-    slope = tl.sigmoid(tl.load(last).to(tl.float32))
+    slope = 1.0 if MAX else tl.sigmoid(tl.load(last).to(tl.float32))
     tl.store(sums + head, tl.sum(of_head, 0))
     tl.store(sums + tail, tl.sum(of_tail, 0) * tl.where(tail < M, 1.0, slope), tail <= M)
 
 
 @on_its_device
 def relu_of_closed_sum(
-    x: Tensor, h: Tensor, offsets: Tensor, last: Tensor, base: float, margin: float, cutoff: float
+    x: Tensor, h: Tensor, offsets: Tensor, last: Tensor, base: float, margin: float, cutoff: float, is_max: bool = False
 ) -> Tensor:
-    """Of channels that have an offset, and the one that closes them; another one, the last, is left out."""
+    """Of channels that have an offset, and the one that closes them; another one, the last, is left out.
+
+    ``is_max`` if ``last`` is the last bias where it is larger than what is needed, and not what it exceeds that by.
+    """
     order, num_free, channels = order_of(x), len(offsets), x.shape[1]
     shape = (len(x), num_free + 1, *x.shape[2:])
     dtype = torch.promote_types(x.dtype, h.dtype)
@@ -150,13 +156,18 @@ def relu_of_closed_sum(
     x, h = x.contiguous(memory_format=order), h.contiguous(memory_format=order)
     positions, blocks, tiles, cut = _cut(y)
     given = (x, h, offsets.contiguous(), last, y, positions, blocks, base, margin, cutoff)
-    _forward[(tiles,)](*given, READ=channels, **cut)
+    _forward[(tiles,)](*given, READ=channels, MAX=is_max, **cut)
     return y
 
 
 @on_its_device
-def gradients(y: Tensor, last: Tensor, g: Tensor, base: float, channels: int) -> tuple[Tensor, Tensor, Tensor]:
-    """That of a sum of so many channels, of ``offsets`` and of ``last`` from that of the result ``y``."""
+def gradients(
+    y: Tensor, last: Tensor, g: Tensor, base: float, channels: int, is_larger: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """That of a sum of so many channels, of ``offsets`` and of ``last`` from that of the result ``y``.
+
+    With ``is_max``, ``is_larger`` says whether ``last`` is larger than what is needed.
+    """
     order, num_free = order_of(y), y.shape[1] - 1
     d = torch.empty((len(y), channels, *y.shape[2:]), device=y.device, dtype=y.dtype, memory_format=order)
     positions, blocks, tiles, cut = _cut(y)
@@ -165,10 +176,14 @@ def gradients(y: Tensor, last: Tensor, g: Tensor, base: float, channels: int) ->
     # What was kept for the gradient comes back in the order of those who kept it.
     g, y = g.contiguous(memory_format=order), y.contiguous(memory_format=order)
     given = (g, y, last, d, sums, positions, blocks, tiles, base)
-    _backward[(programs,)](*given, READ=channels, **cut)
+    _backward[(programs,)](*given, READ=channels, MAX=is_larger is not None, **cut)
     # Added up by no chance order: the same every time.
     d_offsets, d_last = sums.sum(0).split([num_free, 1])
-    return d, d_offsets, d_last.view(())
+    if is_larger is None:
+        return d, d_offsets, d_last.view(())
+    # Then the offsets have no part in the last bias; else it has no part in anything.
+    of_last = d_last * is_larger
+    return d, d_offsets + base * of_last, of_last.view(())
 
 
 def _cut(y: Tensor) -> tuple[int, int, int, dict[str, Any]]:

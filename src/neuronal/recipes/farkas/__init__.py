@@ -115,7 +115,7 @@ TABLE1 = Reproduction(
     departs=(
         f"Small: {SHORT} epochs with batch norm, {SHORT_PLAIN} without and {SHORT_DEEP} from 50 layers on, instead of 200, "
         "the rate cut at the same shares; no claim compares networks of different epochs. "
-        f"{SIZES} The authors' FarkasNets, with the paper's bias, stand beside as published; at "
+        f"{SIZES} The authors' FarkasNets stand beside as published; at "
         "scale small only 18 without norm, whose size differs much."
     ),
 )
@@ -150,8 +150,8 @@ TABLE2 = Reproduction(
     },
     reported=REPORTED_2,
     departs=(
-        f"Cutout is that of CIFAR-10: the paper does not say another. {SIZES} The authors' FarkasNets, with the paper's "
-        "bias, stand beside as published."
+        f"Cutout is that of CIFAR-10: the paper does not say another. {SIZES} The authors' FarkasNets stand "
+        "beside as published."
     ),
 )
 
@@ -235,8 +235,8 @@ FIRST_EPOCH = Reproduction(
         ),
     },
     departs=(
-        "Small: CIFAR-10 and the networks of Table 1, with their strict bias; the paper shows ImageNet, where it sees about "
-        "20 points. The test error is that after one epoch at a constant rate of 0.1."
+        "Small: CIFAR-10 and the networks of Table 1; the paper shows ImageNet, where it sees about 20 points. "
+        "The test error is that after one epoch at a constant rate of 0.1."
     ),
 )
 

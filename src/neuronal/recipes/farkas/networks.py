@@ -46,7 +46,9 @@ LAYOUTS: dict[int, dict[str, Any]] = {
     152: {"depths": (3, 8, 36, 3), "width": 64},
 }
 """Those of the authors' ResNets; 152 follows their rule."""
-PUBLISHED = {"published": True, "rule": "max"}
+RULE = {"rule": "max"}
+"""The paper's last bias; farkas/margin compares it with ours, which is strict."""
+PUBLISHED = {"published": True}
 RATES = {"batch": 0.1, "none": 0.01}
 WORDS = {"batch": "batch norm", "none": "no norm"}
 """Learning rates and names of the two halves of Tables 1 and 2."""
@@ -70,7 +72,7 @@ def farkasnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
     size = LAYOUTS[depth] if base.data != "imagenet" and "published" not in options else {}
     name = f"FarkasNet{depth}{' as published' if 'published' in options else ''}, {WORDS[norm]}"
     made = replace(base, name=name, model=f"farkasnet{depth}", family="farkas", norm=norm, lr=RATES[norm])
-    return replace(made, model_options=size | options)
+    return replace(made, model_options=size | RULE | options)
 
 
 def shortened(recipe: Recipe) -> Recipe:
@@ -98,8 +100,8 @@ SIZES = (
     "ResNets are the authors' (797,034, 488,714, 1,521,578 and 2,711,850 parameters), but for the batch norm of their "
     "logits, which their FarkasNets have not, and are FarkasNets with plain units: a 1x1 convolution and average pooling "
     "between stages, batch norm without parameters after every ReLU. FarkasNets have the same layout and as many "
-    "parameters, to 1.1%, where the authors' 18 has 304,255. The last bias of these FarkasNets is strict, by a softplus in "
-    "the place of the paper's maximum, which farkas/margin compares, and the last convolution of a bottleneck starts as "
-    "torch does it, where the authors' starts six times smaller. The last, smaller batch of an epoch is kept."
+    "parameters, to 1.1%, where the authors' 18 has 304,255. The last bias is the paper's maximum, which farkas/margin "
+    "compares with a strict one; the last convolution of a bottleneck starts as torch does it, where the authors' starts "
+    "six times smaller. The last, smaller batch of an epoch is kept."
 )
 """What is the same of all networks of the tables."""

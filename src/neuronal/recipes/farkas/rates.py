@@ -107,7 +107,7 @@ TABLE4 = Reproduction(
     departs=(
         f"Small: {SHORT} epochs with batch norm and {SHORT_PLAIN} without, instead of 200, the rate cut at the same shares; "
         "so few favour large rates, and networks are compared at equal ones too; inputs are normalised at the two larger "
-        "rates only, padding being the mean then. FarkasNet34 is that of Table 1, with its strict bias. Fixup is He's "
+        "rates only, padding being the mean then. FarkasNet34 is that of Table 1. Fixup is He's "
         "ResNet34 with its rules, its biases those of the layers, and a tenth of the rate for scalars; whether the authors "
         "had that, or mixup, they do not say. The paper shows one rate for each, and no normalised inputs."
     ),
@@ -209,7 +209,6 @@ SUM_VS_MEAN = Reproduction(
     },
     departs=(
         f"The paper believes that large rates need the mean, and compares nothing. Small: {SHORT_PLAIN} epochs instead of "
-        "200, the rate cut at the same shares, with 50 layers the large rate only; the networks of Table 1, with their "
-        "strict bias."
+        "200, the rate cut at the same shares, with 50 layers the large rate only; the networks of Table 1."
     ),
 )
