@@ -124,6 +124,11 @@ def test_published_blocks_widen():
     assert small("farkasnet18", "farkas").num_features == 4 * 8
 
 
+def test_too_narrow_a_bottleneck_is_refused():
+    with pytest.raises(ValueError, match="a quarter of their channels inside and need 4 or more, got 3"):
+        create_model("farkasnet50", "standard", width=3)
+
+
 def test_a_small_image_is_refused():
     with pytest.raises(ValueError, match="farkasnet50 halves the image 3 times and needs img_size >= 8, got 7"):
         create_model("farkasnet50", "farkas", img_size=7)

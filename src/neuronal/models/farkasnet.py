@@ -61,10 +61,14 @@ def _of_standard(block: Block, norm: Norm | None, zero_last: bool) -> _Makers:
         return [nn.Conv2d(inputs, outputs, kernel_size, **shape), nn.ReLU(), *_after(outputs, norm)]
 
     def residual(channels: int) -> tuple[list[nn.Module], int]:
-        inner = channels // 4
         if block is FarkasBasicBlock:
             branch = [*conv(channels, channels, 3, padding=1), nn.Conv2d(channels, channels, 3, padding=1)]
         else:
+            inner = channels // 4
+            if not inner:
+                raise ValueError(
+                    f"bottlenecks have a quarter of their channels inside and need 4 or more, got {channels}."
+                )
             first = [*conv(channels, inner, 1), *conv(inner, inner, 3, padding=1)]
             branch = [*first, nn.Conv2d(inner, channels, 1)]
         if zero_last:
@@ -124,7 +128,7 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
             raise ValueError(f"stem needs to be 'cifar', 'imagenet' or None, got {stem!r}.")
         chosen: Stem = stem or ("cifar" if img_size < 128 else "imagenet")
         size = theirs if published else ours
-        size = Size(depths or size.depths, width or size.width)
+        size = Size(size.depths if depths is None else depths, width or size.width)
         halvings = len(size.depths) - 1 + (2 if chosen == "imagenet" else 0)
         if img_size < 2**halvings:
             raise ValueError(

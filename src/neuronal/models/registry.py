@@ -86,8 +86,9 @@ _COUNTS = (*_LISTS, "width", "depth", "num_heads")
 
 def _check_counts(model: str, option: str, given: Any) -> None:
     """``ValueError``, in one line, for what torch would stumble over much later."""
-    counts = list(given) if isinstance(given, list | tuple) else [given]
-    if not all(type(count) is int and count >= 1 for count in counts):
+    is_list = isinstance(given, list | tuple)
+    counts = given if is_list else [given]
+    if is_list != (option in _LISTS) or not all(type(count) is int and count >= 1 for count in counts):
         needed = "whole numbers of at least 1, such as [4,4]" if option in _LISTS else "a whole number of at least 1"
         raise ValueError(f"{option} of {model} needs to be {needed}, got {given!r}.")
 
