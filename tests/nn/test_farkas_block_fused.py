@@ -58,6 +58,16 @@ def assert_alike(found, expected):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
+def both_ways(net, x):
+    """Outputs and all gradients by the kernel, and by the modules."""
+    results = []
+    for how in (nullcontext(), plainly()):
+        with how:
+            y = net(x)
+        results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *net.parameters()])])
+    return results
+
+
 @pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("aggregate", ["sum", "mean"])
 @pytest.mark.parametrize("widen", [True, False])
@@ -66,11 +76,7 @@ def assert_alike(found, expected):
 def test_outputs_and_gradients_are_those_of_the_modules(kind, norm, widen, aggregate, order, fused):
     net = block(kind, widen=widen, norm=norm, aggregate=aggregate, cutoff=0.1).to(memory_format=order)
     x = images().contiguous(memory_format=order).requires_grad_()
-    results = []
-    for how in (nullcontext(), plainly()):
-        with how:
-            y = net(x)
-        results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *net.parameters()])])
+    results = both_ways(net, x)
     assert fused == ["fused"]
     assert results[0][0].is_contiguous(memory_format=order)
     assert_alike(*results)
@@ -84,11 +90,7 @@ def test_the_papers_rule(kind, aggregate, last, fused):
     net, x = block(kind, widen=False, aggregate=aggregate, rule="max", zero_last=True), images().requires_grad_()
     with torch.no_grad():
         net.close.balance.last.fill_(last)
-    results = []
-    for how in (nullcontext(), plainly()):
-        with how:
-            y = net(x)
-        results.append([y, *torch.autograd.grad(y.sin().sum(), [x, *net.parameters()])])
+    results = both_ways(net, x)
     assert fused == ["fused"]
     assert_alike(*results)
 

@@ -58,6 +58,13 @@ def refusal(refused: OSError) -> str:
     )
 
 
+def _why(stop: KeyboardInterrupt | OSError) -> tuple[str, int]:
+    """The first words of what is said of an end before the end, and the code the command ends with."""
+    if isinstance(stop, OSError):
+        return refusal(stop), 1
+    return "stopped;", 143 if isinstance(stop, Terminated) else 130
+
+
 @contextmanager
 def going_on(out: Path, results: Path, *, is_kept: bool = True) -> Iterator[None]:
     """Inside: Ctrl-C, SIGTERM or a full disk ends a work of many parts, and the command says what is kept of it."""
@@ -66,10 +73,9 @@ def going_on(out: Path, results: Path, *, is_kept: bool = True) -> Iterator[None
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, OSError) as stop:
-        why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
+        why, code = _why(stop)
         if isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
             why = why.replace("--out", "--results")
-        code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
         kept = f"finished cells are kept in {out}. The same command goes on from there."
         fail(f"{why} {kept if is_kept else 'nothing of it is kept. The same command begins again.'}", code)
 
@@ -82,8 +88,7 @@ def keeping(place: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, OSError) as stop:
-        why = refusal(stop) if isinstance(stop, OSError) else "stopped;"
-        code = 1 if isinstance(stop, OSError) else 143 if isinstance(stop, Terminated) else 130
+        why, code = _why(stop)
         how = "goes on from there" if any(place.glob("step-*.safetensors")) else "begins again"
         fail(f"{why} {last_state(place)}. The same command {how}.", code)
 
@@ -115,14 +120,11 @@ def stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> Iterator[Non
     except BrokenPipeError:
         raise
     except (KeyboardInterrupt, OSError, LostCell) as stop:
-        why = refusal(stop) if isinstance(stop, OSError) else f"{stop} " if isinstance(stop, LostCell) else "stopped;"
+        why, code = (f"{stop} ", 1) if isinstance(stop, LostCell) else _why(stop)
         how = (
             "The same command without --fresh goes on from there." if fresh else "The same command goes on from there."
         )
         done = (
             f"{_num_kept(study, folder, bars, fresh)} of {len(study.cells())} cells are finished and kept in {folder}."
         )
-        fail(
-            f"{why} {done} {how}",
-            1 if isinstance(stop, OSError | LostCell) else 143 if isinstance(stop, Terminated) else 130,
-        )
+        fail(f"{why} {done} {how}", code)

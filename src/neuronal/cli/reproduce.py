@@ -51,10 +51,8 @@ def reproduce(
         numbers = None if seeds is None else whole_numbers("seeds", seeds)
         errors = Console(stderr=True, quiet=not is_first_process())
         bars = Bars(errors)
-        with (
-            going_on(out, results, is_kept=bool(chosen.scales[scale].recipes) if scale in chosen.scales else False),
-            bars,
-        ):
+        setting = chosen.scales.get(scale)
+        with going_on(out, results, is_kept=bool(setting and setting.recipes)), bars:
             file = run(
                 chosen,
                 scale,
