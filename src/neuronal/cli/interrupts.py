@@ -23,7 +23,7 @@ def interruptions() -> Iterator[list[int]]:
 
     In the middle of an import the exception waits for its end: libraries take one there for a missing module, and go on
     without it, recurse or abort. A second signal does not wait: it ends the process. An exception that goes lost (Python
-    drops those of finalisers) is raised again until somebody handles it.
+    drops those of finalisers) is raised again until somebody is seen handling it.
     """
     asked: list[int] = []
 
@@ -31,7 +31,7 @@ def interruptions() -> Iterator[list[int]]:
         if number != signal.SIGALRM:
             asked.append(number)
         elif _is_handled():
-            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+            # Not lost. Asking once more could meet the end of the handling, and end a command that has tidied up.
             return
         if not _is_importing(frame):
             signal.setitimer(signal.ITIMER_REAL, AGAIN)
