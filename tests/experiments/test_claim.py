@@ -8,7 +8,7 @@ from subprocess import PIPE, Popen
 import pytest
 
 from neuronal.experiments.cells import Cell
-from neuronal.experiments.claim import Claimed, claim
+from neuronal.experiments.claim import Claimed, claim, divided
 from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import Watch
 from neuronal.recipes.zero_bias.networks import MNIST_FCN, smoke
@@ -57,6 +57,28 @@ def test_a_claim_ends_with_its_process(tmp_path):
         assert ours
     with claim(path, wait=True) as ours:
         assert ours
+
+
+@pytest.mark.timeout(120)
+def test_what_another_process_made_is_handed_on_as_soon_as_it_can_be(tmp_path):
+    order = []
+
+    def finished(path):
+        return path.read_text() if path.exists() else None
+
+    with Popen([sys.executable, "-c", HOLDER, str(tmp_path / "b")], stdin=PIPE, stdout=PIPE, text=True) as other:
+        assert other.stdout.readline() == "True\n"
+
+        def make(name):
+            order.append(f"made {name}")
+            if name == "c":
+                (tmp_path / "b").write_text("theirs")
+                other.communicate("")
+            return "ours"
+
+        for name, whose in divided("abcde", tmp_path.joinpath, finished, make):
+            order.append(f"{whose} {name}")
+    assert order == ["made a", "ours a", "made c", "ours c", "theirs b", "made d", "ours d", "made e", "ours e"]
 
 
 def test_a_damaged_record_is_trained_again(tmp_path):

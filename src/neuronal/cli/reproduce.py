@@ -27,6 +27,9 @@ def reproduce(
     pretrained: Annotated[
         bool, typer.Option("--pretrained", help="With the weights timm or torchvision download.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(help="Processes that divide the trainings and share the cores, or the GPU.")
+    ] = 1,
     show_list: Annotated[bool, typer.Option("--list", help="Print the names of all, one per line.")] = False,
     results: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("results"),
     out: Out = Path("runs"),
@@ -61,6 +64,7 @@ def reproduce(
                 seeds=numbers,
                 models=model or (),
                 pretrained=pretrained,
+                workers=workers,
                 watch=bars,
                 say=lambda line: errors.print(escape(line), highlight=False),
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -25,7 +24,7 @@ Made = TypeVar("Made")
 
 
 class Claimed:
-    """One cell after the other, in this process; cells that other processes are training come last and are taken over.
+    """One cell after the other, in this process; those of other processes are handed on as they come, or taken over.
 
     Processes that train the same cells in the same folder divide them among themselves.
     """
@@ -49,7 +48,7 @@ def divided(
     finished: Callable[[Path], Made | None],
     make: Callable[[Item], Made],
 ) -> Iterator[tuple[Item, Made]]:
-    """Every item with what there is of it, or what ``make`` makes; what other processes are making comes last.
+    """Every item with what there is of it, or what ``make`` makes; what other processes are making as it comes.
 
     Args:
         items: What is wanted; processes that want the same divide it among themselves.
@@ -57,21 +56,27 @@ def divided(
         finished: What is kept there, if anything sound is.
         make: Makes an item and keeps it there.
     """
-    left, refused = deque(items), 0
+    left = list(items)
     while left:
-        item = left.popleft()
-        with claim(path(item)) as is_ours:
-            made = from_first(partial(finished, path(item))) if is_ours else None
-            if is_ours and made is None:
-                made = make(item)
-        if made is None:
-            left.append(item)
-            refused += 1
-            if refused >= len(left):
+        elsewhere: list[Item] = []
+        for place, item in enumerate(left):
+            with claim(path(item)) as is_ours:
+                made = from_first(partial(finished, path(item))) if is_ours else None
+                is_new = is_ours and made is None
+                if is_new:
+                    made = make(item)
+            if made is None:
+                elsewhere.append(item)
+                continue
+            yield item, made
+            if is_new:
+                # That took a while: what others were making may have ended, and whoever watches wants to know.
+                left = elsewhere + left[place + 1 :]
+                break
+        else:
+            left = elsewhere
+            if left:
                 sleep(LOOK_EVERY)
-            continue
-        refused = 0
-        yield item, made
 
 
 @contextmanager

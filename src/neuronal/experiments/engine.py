@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from multiprocessing import connection, forkserver, get_context, resource_tracker
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Protocol
@@ -133,14 +134,11 @@ class Processes:
     def train(
         self, cells: Sequence[Cell], folder: Path, started: Callable[[Cell], None], on_epoch: OnEpoch
     ) -> Iterator[tuple[Cell, Record]]:
-        # Workers are forked from a server that has everything imported and no threads: quick, and safe with CUDA.
-        context = get_context("forkserver")
-        context.set_forkserver_preload([__name__])
-        _start_server()
+        context = forking()
         waiting = deque(cells)
         tries = dict.fromkeys(cells, 0)
         running: dict[Any, tuple[Any, Cell]] = {}
-        most = self.workers or max(1, _cores() // self.threads)
+        most = self.workers or max(1, cores() // self.threads)
         at_a_time = 1 if self.memory else most
         try:
             while waiting or running:
@@ -242,17 +240,21 @@ def slurm(folder: Path, **parameters: Any) -> Futures:
     return Futures(executor)
 
 
-def _start_server() -> None:
-    """Starts the server of the workers with SIGINT blocked, for it and for all it forks.
+def forking() -> ForkServerContext:
+    """Where workers come from: forked from a server that has everything imported and no threads; quick, and safe with CUDA.
 
-    A terminal sends Ctrl-C to every process of the command; the first one ends the others and says what is kept.
+    The server is started with SIGINT blocked, for it and for all it forks: a terminal sends Ctrl-C to every process of the
+    command; the first one ends the others and says what is kept.
     """
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         forkserver.ensure_running()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return context
 
 
 def _work(cell: Cell, folder: Path, threads: int, parent: Any) -> None:
@@ -273,5 +275,6 @@ def _work(cell: Cell, folder: Path, threads: int, parent: Any) -> None:
         parent.send(taken if sys.platform == "darwin" else 1024 * taken)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Those this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

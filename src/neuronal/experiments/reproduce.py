@@ -6,18 +6,20 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from neuronal.experiments.environment import environment
+from neuronal.experiments.helpers import Helpers
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.storage import make_writable, plain_json, write_whole
 from neuronal.experiments.sweep import Watch
 from neuronal.experiments.work import Work
 from neuronal.names import find
-from neuronal.train.engine import is_first_process
+from neuronal.train.engine import is_first_process, processes
 
 
 def reproduce(
@@ -29,6 +31,7 @@ def reproduce(
     seeds: Sequence[int] | None = None,
     models: Sequence[str] = (),
     pretrained: bool = False,
+    workers: int = 1,
     watch: Watch | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Path:
@@ -44,6 +47,8 @@ def reproduce(
         seeds: In the place of the recipes' own.
         models: Others to look at than those the setting names, where the procedure looks at models by name.
         pretrained: With the weights that timm or torchvision download.
+        workers: Processes that divide the trainings, this one among them, and share the cores. Where a procedure follows
+            its networks while they train, or makes them one by one, this process is alone.
         watch: Told of the trainings.
         say: Told what is going on, in a line now and then.
 
@@ -51,13 +56,19 @@ def reproduce(
         ValueError: The scale, or the data, are not there; in one line.
     """
     setting, command = _asked_for(reproduction, scale, seeds, models, pretrained)
-    work = Work(runs / "reproductions", watch, say)
+    if workers < 1:
+        raise ValueError(f"--workers needs to be at least 1, got {workers}.")
+    if workers > 1 and processes().num_processes > 1:
+        raise ValueError("--workers starts processes of its own: run neuronal reproduce without torchrun.")
     # Asked at the start: files may change while it runs, and with them the commit.
     started, machine = perf_counter(), environment()
     file = result_file(reproduction.name, scale, results)
     # Before the work, which may be long and would be lost.
     make_writable(file.parent)
-    result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
+    place = runs / "reproductions"
+    with Helpers(workers - 1, partial(_help, reproduction.procedure, setting, place)) as helpers:
+        work = Work(place, watch, say, helpers)
+        result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     answer = {
         **_heading(reproduction, scale, command),
         "recipes": [recipe.to_json() for recipe in setting.recipes],
@@ -65,12 +76,18 @@ def reproduce(
         "result": result,
         "seconds": perf_counter() - started,
         "network_seconds": work.network_seconds,
+        "workers": 1 + helpers.started,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": machine,
     }
     if is_first_process():
         write_whole(file, plain_json(answer) + "\n")
     return file
+
+
+def _help(procedure: str, setting: Setting, runs: Path) -> None:
+    """What a helper does: the same, for what is kept on the way."""
+    PROCEDURES[procedure].measure(setting, Work(runs))
 
 
 def _asked_for(

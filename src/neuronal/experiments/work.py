@@ -17,6 +17,7 @@ from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Listed
 from neuronal.experiments.claim import Claimed, claim, divided
 from neuronal.experiments.engine import trained_into
+from neuronal.experiments.helpers import Helpers
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, write_sealed
@@ -32,11 +33,18 @@ class Work:
     """What a procedure may ask for: trained networks and their records, each made once and kept in ``folder``.
 
     A cell is known by what its recipe trains, not by who asks: all reproductions that share a folder share their cells,
-    also those that run at the same time (see :mod:`neuronal.experiments.claim`).
+    also those that run at the same time (see :mod:`neuronal.experiments.claim`). ``helpers`` are started at the first work
+    that can be divided.
     """
 
-    def __init__(self, folder: Path, watch: Watch | None = None, say: Callable[[str], None] | None = None) -> None:
-        self.folder, self.watch = folder, watch
+    def __init__(
+        self,
+        folder: Path,
+        watch: Watch | None = None,
+        say: Callable[[str], None] | None = None,
+        helpers: Helpers | None = None,
+    ) -> None:
+        self.folder, self.watch, self.helpers = folder, watch, helpers
         self.say = say or (lambda line: None)
         self._checksums: dict[str, str] = {}
         self.network_seconds = 0.0
@@ -45,6 +53,7 @@ class Work:
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
         wanted = Listed("reproduction", tuple(recipes))
+        self._get_help()
         found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed())
         self.network_seconds += sum(record.seconds for record in found)
         # Another reproduction may have trained the cell under another name.
@@ -108,10 +117,15 @@ class Work:
             return found if found is None or found.get("data", now) == now else None
 
         before = self.network_seconds
+        self._get_help()
         found = dict(divided(cells, path, kept, make))
         # Of all networks, whoever made their rows.
         self.network_seconds = before + sum(found[cell]["seconds"] for cell in cells)
         return [found[cell]["row"] for cell in cells]
+
+    def _get_help(self) -> None:
+        if self.helpers:
+            self.helpers.start()
 
     def _checksum(self, data: str) -> str:
         """What the data are now, looked at once."""
