@@ -143,7 +143,7 @@ def test_pairs_go_on_where_they_were_stopped(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert main([*words, "--results", str(parts), "--out", str(parts)]) == 130
     last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert last == f"neuronal: stopped; finished cells are kept in {parts}. The same command goes on from there."
+    assert last == f"neuronal: stopped; what is finished is kept in {parts}. The same command goes on from there."
     assert main([*words, "--results", str(parts), "--out", str(parts)]) == 0
     assert seen[3:] == [("standard", 0), ("standard", 1)]
     rows, expected = (json.loads((f / "certify" / "pairs_digits.json").read_text())["rows"] for f in (parts, whole))

@@ -3,6 +3,7 @@ import subprocess
 from pathlib import Path
 
 import numpy
+import pytest
 import torch
 
 import neuronal
@@ -50,22 +51,44 @@ def test_no_path_of_this_machine_is_recorded():
     assert str(Path.home()) not in " ".join(environment().values())
 
 
-def test_the_code_that_trains_is_part_of_what_digits_depend_on(tmp_path, monkeypatch):
-    def digest():
-        module._code.cache_clear()
-        return module.arithmetic()["code"]
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of one file a room; digests are made anew, before and after."""
+    for room in (*module.TRAINING, *module.SHOWING, "experiments"):
+        (tmp_path / room).mkdir()
+    (tmp_path / "nn/one.py").write_text("x = 1")
+    (tmp_path / "names.py").write_text("")
+    monkeypatch.setattr(module, "_PACKAGE", tmp_path)
+    module._digest.cache_clear()
+    yield tmp_path
+    module._digest.cache_clear()
 
-    before = digest()
-    assert digest() == before
-    file = tmp_path / "neuronal/experiments/environment.py"
-    for room in module.TRAINING:
-        (file.parents[1] / room).mkdir(parents=True)
-    (file.parents[1] / "nn/one.py").write_text("x = 1")
-    monkeypatch.setattr(module, "__file__", str(file))
-    one = digest()
-    assert one != before
-    (file.parents[1] / "nn/one.py").write_text("x = 2")
-    two = digest()
-    (file.parents[1] / "nn/one.py").rename(file.parents[1] / "ops/one.py")
-    assert len({one, two, digest()}) == 3
-    module._code.cache_clear()
+
+def digests():
+    module._digest.cache_clear()
+    return module.arithmetic()["code"], module.code()
+
+
+def test_the_code_that_trains_is_part_of_what_digits_depend_on(package):
+    one = digests()
+    assert digests() == one
+    (package / "nn/one.py").write_text("x = 2")
+    two = digests()
+    (package / "nn/one.py").rename(package / "ops/one.py")
+    for of in zip(one, two, digests(), strict=True):
+        assert len(set(of)) == 3
+
+
+@pytest.mark.parametrize("file", ["names.py", "experiments/new.py"])
+def test_what_measures_counts_for_what_is_kept_and_not_for_training(package, file):
+    training, measuring = digests()
+    (package / file).write_text("x = 2")
+    assert digests()[0] == training
+    assert digests()[1] != measuring
+
+
+@pytest.mark.parametrize("file", ["report/new.py", "cli/new.py", "nn/notes.txt"])
+def test_what_only_shows_counts_for_nothing(package, file):
+    before = digests()
+    (package / file).write_text("x = 2")
+    assert digests() == before

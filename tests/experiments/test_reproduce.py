@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 import torch
@@ -467,18 +469,40 @@ def test_published_models_are_not_measured_without_them():
     assert claims([ours, ours | {"neuron": ""}]) == ["reproduced"]
 
 
-@pytest.mark.parametrize(
-    ("name", "kept"),
-    [
-        ("zero_bias/table1_mnist_fcn", "finished cells are kept in runs. The same command goes on from there."),
-        ("zero_bias/ntk", "nothing of it is kept. The same command begins again."),
-    ],
-)
-def test_stopped_it_says_what_is_kept(name, kept, tmp_path, monkeypatch, capsys):
-    def stopped(*_, **__):
-        raise KeyboardInterrupt
+ONCE = {
+    "zero_bias/interpolation": "neuronal.experiments.procedures.zero_bias.interpolation.examine",
+    "zero_bias/convex_region": "neuronal.experiments.procedures.zero_bias.regions._certified",
+    "zero_bias/expressiveness": "neuronal.experiments.procedures.zero_bias.expressiveness._trained",
+    "zero_bias/ntk": "neuronal.experiments.procedures.zero_bias.ntk._training",
+    "implicit_bias/boundary_2d": "neuronal.experiments.procedures.implicit_bias.boundary_2d._trained",
+    "implicit_bias/energy": "neuronal.experiments.procedures.implicit_bias.energy._cell",
+    "farkas/born_dead": "neuronal.experiments.procedures.farkas.born_dead.fit",
+    "farkas/dead_units": "neuronal.experiments.procedures.farkas.activity._run",
+}
+"""What each part of these takes long by."""
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_stopped_it_goes_on_and_ends_as_if_it_had_not_been(name, tmp_path, monkeypatch, capsys):
+    module, _, function = ONCE[name].rpartition(".")
+    real, calls = getattr(import_module(module), function), []
+
+    def stopped(*words, **options):
+        calls.append((Path("whole").exists(), words))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*words, **options)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("neuronal.experiments.reproduce.reproduce", stopped)
+    monkeypatch.setattr(ONCE[name], stopped)
     assert main(["reproduce", name, "--scale", "smoke"]) == 130
-    assert capsys.readouterr().err.strip().endswith(f"stopped; {kept}")
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "neuronal: stopped; what is finished is kept in runs. The same command goes on from there."
+    )
+    assert main(["reproduce", name, "--scale", "smoke"]) == 0
+    again = reproduce(REPRODUCTIONS[name], "smoke", runs=Path("runs"), results=Path("again"))
+    whole = reproduce(REPRODUCTIONS[name], "smoke", runs=Path("other"), results=Path("whole"))
+    # Of all parts one was tried twice; where all are kept none is made, and elsewhere all are.
+    num_whole = sum(is_whole for is_whole, _ in calls)
+    assert len(calls) == 2 * num_whole + 1
+    assert read_result(again)["result"] == read_result(whole)["result"]

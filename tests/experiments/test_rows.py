@@ -1,11 +1,12 @@
-"""Rows of a result: made once, kept, and divided among the processes that want them."""
+"""Rows and other parts of a result: made once, kept, and divided among the processes that want them."""
 
 from dataclasses import replace
 from multiprocessing import get_context
+from time import sleep
 
 import pytest
 
-from neuronal.experiments.work import Work
+from neuronal.experiments.work import NotTrained, Work
 from neuronal.recipes.implicit_bias.networks import DIGITS
 
 RECIPES = [replace(DIGITS, name=f"{share}", fraction=share, seeds=(0, 1)) for share in (0.1, 0.2)]
@@ -60,3 +61,79 @@ def test_processes_divide_the_rows_among_themselves(tmp_path):
         assert worker.exitcode == 0
     assert sorted(made.get(timeout=5) for _ in range(4)) == [0, 0, 1, 1]
     assert made.empty()
+
+
+def test_a_network_that_did_not_train_is_named_or_has_a_row_that_says_so(tmp_path):
+    wild = replace(RECIPES[0], name="wild", lr=1e30, seeds=(0,))
+    with pytest.raises(NotTrained, match="wild with seed 0 did not train"):
+        Work(tmp_path).rows([wild], {}, lambda record, model: {})
+    [row] = Work(tmp_path).rows([wild], {}, lambda record, model: {}, may_fail=True)
+    assert set(row) == {"failure"}
+    assert row["failure"].startswith("wild with seed 0 did not train")
+
+
+ITEMS = [{"side": side} for side in (3, 1, 2)]
+
+
+def test_parts_are_in_order_made_once_and_as_they_are_read(tmp_path):
+    made = []
+
+    def square(item):
+        made.append(item["side"])
+        return {"area": item["side"] ** 2, "sides": (item["side"],) * 2, 4: "corners"}
+
+    want = [{"area": n**2, "sides": [n, n], "4": "corners"} for n in (3, 1, 2)]
+    assert Work(tmp_path).parts({"name": "square"}, ITEMS, square) == want
+    assert Work(tmp_path).parts({"name": "square"}, ITEMS[::-1], square) == want[::-1]
+    assert made == [3, 1, 2]
+    Work(tmp_path).parts({"name": "another"}, ITEMS[:1], square)
+    assert made == [3, 1, 2, 3]
+
+
+def test_a_damaged_part_and_one_of_other_code_are_made_again(tmp_path, monkeypatch):
+    made = []
+
+    def square(item):
+        made.append(item["side"])
+        return {"area": item["side"] ** 2}
+
+    def areas():
+        return [part["area"] for part in Work(tmp_path).parts({}, ITEMS, square)]
+
+    assert areas() == [9, 1, 4]
+    file = min((tmp_path / "parts").glob("*.json"))
+    file.write_text(file.read_text().replace('"area": ', '"area": 1'))
+    assert areas() == [9, 1, 4]
+    assert len(made) == 4
+    monkeypatch.setattr("neuronal.experiments.work.code", lambda: "other")
+    assert areas() == [9, 1, 4]
+    assert made[4:] == [3, 1, 2]
+
+
+def make_parts(folder, made):
+    def square(item):
+        made.put(item["side"])
+        sleep(0.2)
+        return {"area": item["side"] ** 2}
+
+    assert len(Work(folder).parts({}, ITEMS, square)) == 3
+
+
+@pytest.mark.timeout(120)
+def test_processes_divide_the_parts_among_themselves(tmp_path):
+    context = get_context("spawn")
+    made = context.Queue()
+    workers = [context.Process(target=make_parts, args=(tmp_path, made)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert sorted(made.get(timeout=5) for _ in ITEMS) == [1, 2, 3]
+    assert made.empty()
+
+
+def test_a_value_that_is_no_number_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Work(tmp_path).parts({}, ITEMS, lambda item: {"area": float("nan")})
+    assert list((tmp_path / "parts").glob("*.json")) == []

@@ -66,7 +66,7 @@ def _why(stop: KeyboardInterrupt | OSError) -> tuple[str, int]:
 
 
 @contextmanager
-def going_on(out: Path, results: Path, *, is_kept: bool = True) -> Iterator[None]:
+def going_on(out: Path, results: Path) -> Iterator[None]:
     """Inside: Ctrl-C, SIGTERM or a full disk ends a work of many parts, and the command says what is kept of it."""
     try:
         yield
@@ -76,8 +76,7 @@ def going_on(out: Path, results: Path, *, is_kept: bool = True) -> Iterator[None
         why, code = _why(stop)
         if isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
             why = why.replace("--out", "--results")
-        kept = f"finished cells are kept in {out}. The same command goes on from there."
-        fail(f"{why} {kept if is_kept else 'nothing of it is kept. The same command begins again.'}", code)
+        fail(f"{why} what is finished is kept in {out}. The same command goes on from there.", code)
 
 
 @contextmanager

@@ -54,8 +54,7 @@ def reproduce(
         numbers = None if seeds is None else whole_numbers("seeds", seeds)
         errors = Console(stderr=True, quiet=not is_first_process())
         bars = Bars(errors)
-        setting = chosen.scales.get(scale)
-        with going_on(out, results, is_kept=bool(setting and setting.recipes)), bars:
+        with going_on(out, results), bars:
             file = run(
                 chosen,
                 scale,

@@ -16,6 +16,9 @@ import neuronal
 
 TRAINING = ("data", "models", "nn", "ops", "train")
 """Rooms whose code decides what comes of a training."""
+_PACKAGE = Path(__file__).parents[1]
+SHOWING = ("cli", "recipes", "report")
+"""Rooms whose code decides nothing of what is measured: they ask for it and show it."""
 
 
 @cache
@@ -35,15 +38,22 @@ def environment() -> dict[str, str]:
 
 def arithmetic() -> dict[str, str]:
     """What all digits of a training depend on: one that goes on with another would end as neither of them does."""
-    return {"torch": torch.__version__, "gpu": _gpu(), "code": _code()}
+    return {"torch": torch.__version__, "gpu": _gpu(), "code": _digest(TRAINING)}
+
+
+def code() -> str:
+    """A digest of all that trains and measures: what was kept by other code may be something else."""
+    return _digest(tuple(sorted(place.name for place in _PACKAGE.iterdir() if place.name not in SHOWING)))
 
 
 @cache
-def _code() -> str:
-    """A digest of all that trains, as it lies on disk; the commit is another for every sentence that is changed."""
-    digest, package = sha256(), Path(__file__).parents[1]
-    for file in sorted(file for room in TRAINING for file in (package / room).rglob("*.py")):
-        digest.update(f"{file.relative_to(package)}\n".encode() + file.read_bytes())
+def _digest(rooms: tuple[str, ...]) -> str:
+    """Of the code in these rooms, or files, as it lies on disk; the commit is another for every changed sentence."""
+    digest = sha256()
+    places = [_PACKAGE / room for room in rooms]
+    files = [file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])]
+    for file in sorted(file for file in files if file.suffix == ".py"):
+        digest.update(f"{file.relative_to(_PACKAGE)}\n".encode() + file.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -47,8 +47,7 @@ def reproduce(
         seeds: In the place of the recipes' own.
         models: Others to look at than those the setting names, where the procedure looks at models by name.
         pretrained: With the weights that timm or torchvision download.
-        workers: Processes that divide the trainings, this one among them, and share the cores. Where a procedure follows
-            its networks while they train, or makes them one by one, this process is alone.
+        workers: Processes that divide the trainings, this one among them, and share the cores.
         watch: Told of the trainings.
         say: Told what is going on, in a line now and then.
 

@@ -17,6 +17,7 @@ from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Listed
 from neuronal.experiments.claim import Claimed, claim, divided
 from neuronal.experiments.engine import trained_into
+from neuronal.experiments.environment import code
 from neuronal.experiments.helpers import Helpers
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read
@@ -79,21 +80,23 @@ class Work:
         recipes: Sequence[Recipe],
         how: Mapping[str, Any],
         measure: Callable[[Record, nn.Module], Mapping[str, Any]],
+        *,
+        may_fail: bool = False,
     ) -> list[Mapping[str, Any]]:
         """What ``measure`` says of every recipe's network with every seed of its own, in order.
 
         A row is made once for the data as they are, and kept in ``folder``. Processes that want the same rows divide them
-        among themselves, and with them the training of the networks. A network that did not train has a row with the reason
-        as its ``failure``.
+        among themselves, and with them the training of the networks.
 
         Args:
             recipes: The networks.
             how: What a row depends on besides its network: plain values, such as the name and the options of a procedure.
             measure: A record and its network to a row of plain values.
+            may_fail: Networks that did not train have a row with the reason as its ``failure``; ``NotTrained`` otherwise.
         """
         cells, folder = Listed("reproduction", tuple(recipes)).cells(), self.folder / "rows"
         make_writable(folder)
-        key = sha256(json.dumps(how, sort_keys=True).encode()).hexdigest()[:8]
+        key = _key(how)[:8]
 
         def path(cell: Cell) -> Path:
             return folder / f"{key}-{cell_name(cell.recipe, cell.seed)}"
@@ -105,14 +108,14 @@ class Work:
             except NotTrained as failed:
                 made = {"row": {"failure": str(failed)}, "seconds": 0.0}
             if is_first_process():
-                write_sealed(path(cell), {"how": how, "data": self._checksum(cell.recipe.data), **made})
+                write_sealed(path(cell), {"how": how, "data": self.checksum(cell.recipe.data), **made})
             return made
 
         places = {path(cell): cell for cell in cells}
 
         def kept(place: Path) -> Mapping[str, Any] | None:
             found = _kept_row(place)
-            now = self._checksum(places[place].recipe.data)
+            now = self.checksum(places[place].recipe.data)
             # Rows of before data were noted are taken as they are.
             return found if found is None or found.get("data", now) == now else None
 
@@ -121,13 +124,47 @@ class Work:
         found = dict(divided(cells, path, kept, make))
         # Of all networks, whoever made their rows.
         self.network_seconds = before + sum(found[cell]["seconds"] for cell in cells)
-        return [found[cell]["row"] for cell in cells]
+        rows = [found[cell]["row"] for cell in cells]
+        if not may_fail and (failed := [row["failure"] for row in rows if "failure" in row]):
+            raise NotTrained(failed[0])
+        return rows
+
+    def parts(
+        self,
+        how: Mapping[str, Any],
+        items: Sequence[Mapping[str, Any]],
+        make: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> list[Mapping[str, Any]]:
+        """What ``make`` makes of every item, in order: for what is no row of a trained network.
+
+        A part is made once by the code as it is, and kept in ``folder``. Processes that want the same parts divide them
+        among themselves.
+
+        Args:
+            how: What all depend on besides their item: plain values, such as the name and the options of a procedure.
+            items: Plain values, by which a part is known.
+            make: An item to plain values.
+        """
+        folder = self.folder / "parts"
+        make_writable(folder)
+        paths = [folder / f"{_key([code(), how, item])}.json" for item in items]
+
+        def keep(number: int) -> Any:
+            # As it would be read, whoever made it: tuples as lists, and names in the place of numbers.
+            made = json.loads(json.dumps(make(items[number])))
+            if is_first_process():
+                write_sealed(paths[number], made)
+            return made
+
+        self._get_help()
+        found = dict(divided(range(len(items)), paths.__getitem__, _kept_row, keep))
+        return [found[number] for number in range(len(items))]
 
     def _get_help(self) -> None:
         if self.helpers:
             self.helpers.start()
 
-    def _checksum(self, data: str) -> str:
+    def checksum(self, data: str) -> str:
         """What the data are now, looked at once."""
         if data not in self._checksums:
             self._checksums[data] = load(data).checksum()
@@ -140,7 +177,7 @@ class Work:
         if from_first(lambda: path.exists() and weights.exists()):
             try:
                 record = read(path)
-                if not record.data or record.data == self._checksum(data):
+                if not record.data or record.data == self.checksum(data):
                     return record, load_model(weights)
                 self.say(f"{path.name} is trained again: the data at {data} have changed since")
             except (Damaged, ValueError) as damage:
@@ -155,6 +192,10 @@ def _keep_weights(path: Path, record: Record, model: nn.Module) -> None:
     model.cpu().eval()
     if is_first_process():
         save_model(model, path.with_suffix(".safetensors"))
+
+
+def _key(values: Any) -> str:
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _kept_row(path: Path) -> Mapping[str, Any] | None:

@@ -46,28 +46,45 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``options``: ``images``, how many test images are looked at; ``classes``; ``claims``, those of
     :mod:`~neuronal.experiments.procedures.farkas.claims` and three more: ``never_silent``, ``fewer_dead``, ``certified``.
     """
-    chance = 1 / setting.options["classes"]
+    chance, images = 1 / setting.options["classes"], setting.options["images"]
+    of = {recipe.fingerprint(): recipe for recipe in setting.recipes}
+
+    def followed(item: Mapping[str, Any]) -> dict[str, Any]:
+        recipe, seed = of[item["recipe"]], item["seed"]
+        work.say(f"{recipe.name}, {recipe.family}, seed {seed}")
+        return _run(recipe, seed, images)
+
+    items = [
+        {"recipe": recipe.fingerprint(), "seed": seed, "data": work.checksum(recipe.data)}
+        for recipe in setting.recipes
+        for seed in recipe.seeds
+    ]
+    runs = iter(work.parts({"procedure": "activity", "images": images}, items, followed))
     rows = []
     for recipe in setting.recipes:
-        data = load(recipe.data).scaled(recipe.scaling)
-        looked = data.test.rows(torch.arange(min(setting.options["images"], len(data.test))))
-        accuracy, broken, over, proofs = {}, {}, {}, {}
-        for seed in recipe.seeds:
-            work.say(f"{recipe.name}, {recipe.family}, seed {seed}")
-            model = network(recipe, data, seed)
-            shares, failure = _followed(model, recipe, data, looked, seed)
-            over[str(seed)] = shares
-            if failure:
-                broken[str(seed)] = failure
-                continue
-            accuracy[str(seed)] = score(model, data.test)["accuracy"]
-            proofs[str(seed)] = certified(model.cpu().double().eval(), looked)
+        own = {str(seed): next(runs) for seed in recipe.seeds}
+
+        def those_with(name: str, own: Mapping[str, Any] = own) -> dict[str, Any]:
+            return {seed: run[name] for seed, run in own.items() if name in run}
+
         rows.append(
             {"name": recipe.name, "neuron": recipe.family, "parameters": parameters(recipe)}
-            | learnt(accuracy, broken, chance)
-            | {"over_training": over, "certificates": proofs}
+            | learnt(those_with("accuracy"), those_with("failure"), chance)
+            | {"over_training": those_with("shares"), "certificates": those_with("certificate")}
         )
     return {"rows": rows, "chance": chance}
+
+
+def _run(recipe: Recipe, seed: int, images: int) -> dict[str, Any]:
+    """One network: its shares over training, and either why it broke down or its accuracy and certificate."""
+    data = load(recipe.data).scaled(recipe.scaling)
+    looked = data.test.rows(torch.arange(min(images, len(data.test))))
+    model = network(recipe, data, seed)
+    shares, failure = _followed(model, recipe, data, looked, seed)
+    if failure:
+        return {"shares": shares, "failure": failure}
+    accuracy = score(model, data.test)["accuracy"]
+    return {"shares": shares, "accuracy": accuracy, "certificate": certified(model.cpu().double().eval(), looked)}
 
 
 def _followed(

@@ -82,24 +82,25 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``options``: ``epochs`` of full-batch gradient descent, ``lr``, ``seeds``.
     """
     options = setting.options
-    rows, pictures = [], []
-    for name in NETWORKS:
-        for seed in options["seeds"]:
-            x, y = clouds(seed)
-            model = network(name, x, seed)
-            before = _lines(model, x, name)
-            gradient = hidden_gradient(model, x, y)
-            plan = Plan(epochs=options["epochs"], batch_size=len(x), optim="sgd", lr=options["lr"])
-            losses = [epoch.loss for epoch in fit(model, Split(x, y), plan, seed=seed).epochs]
-            model.cpu()
-            right = (outputs(model, x).argmax(1) == y).double().mean().item()
-            rows.append(
-                {"network": name, "seed": seed, "gradient": gradient, "loss": losses[-1], "accuracy": right}
-                | {"first_loss": losses[0]}
-            )
-            if seed == options["seeds"][0]:
-                pictures.append({"network": name, "before": before, "after": _lines(model, x, name)} | _points(x, y))
-    return {"rows": rows, "pictures": pictures, "networks": NETWORKS}
+    plan = Plan(epochs=options["epochs"], batch_size=2 * CLOUD, optim="sgd", lr=options["lr"])
+
+    def trained(item: Mapping[str, Any]) -> dict[str, Any]:
+        name, seed = item["network"], item["seed"]
+        x, y = clouds(seed)
+        model = network(name, x, seed)
+        before = _lines(model, x, name)
+        gradient = hidden_gradient(model, x, y)
+        losses = [epoch.loss for epoch in fit(model, Split(x, y), plan, seed=seed).epochs]
+        model.cpu()
+        right = (outputs(model, x).argmax(1) == y).double().mean().item()
+        row = {**item, "gradient": gradient, "loss": losses[-1], "accuracy": right, "first_loss": losses[0]}
+        return {"row": row, "picture": {"network": name, "before": before, "after": _lines(model, x, name)}}
+
+    items = [{"network": name, "seed": seed} for name in NETWORKS for seed in options["seeds"]]
+    made = work.parts({"procedure": "born_dead", "epochs": options["epochs"], "lr": options["lr"]}, items, trained)
+    first = options["seeds"][0]
+    shown = [part["picture"] | _points(*clouds(first)) for part in made if part["row"]["seed"] == first]
+    return {"rows": [part["row"] for part in made], "pictures": shown, "networks": NETWORKS}
 
 
 def hidden_gradient(model: nn.Sequential, x: Tensor, y: Tensor) -> float:

@@ -49,18 +49,22 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     options = setting.options
     data = load("arrows")
+
+    def shown(item: Mapping[str, Any]) -> dict[str, Any]:
+        kind, seed = item["kind"], item["seed"]
+        work.say(f"{kind or 'standard'}, seed {seed}")
+        model = _trained(data.train, kind, seed, options)
+        share = (outputs(model, data.test.x).argmax(1) == data.test.y).double().mean().item()
+        row = {"neuron": "implicit_bias" if kind else "standard", **(kind or {}), "seed": seed, "accuracy": share}
+        return row | _shape(_precise(model), options["grid"], item["with_picture"])
+
     kinds: list[dict[str, float] | None] = [None]
     kinds += [{"coupling": c, "slope": options["slope"]} for c in options["couplings"]]
     kinds += [{"coupling": options["coupling"], "slope": s} for s in options["slopes"] if s != options["slope"]]
-    rows = []
-    for kind in kinds:
-        for seed in options["seeds"]:
-            work.say(f"{kind or 'standard'}, seed {seed}")
-            model = _trained(data.train, kind, seed, options)
-            share = (outputs(model, data.test.x).argmax(1) == data.test.y).double().mean().item()
-            row = {"neuron": "implicit_bias" if kind else "standard", **(kind or {}), "seed": seed, "accuracy": share}
-            rows.append(row | _shape(_precise(model), options["grid"], seed == options["seeds"][0]))
-    return {"rows": rows}
+    seeds = options["seeds"]
+    items = [{"kind": kind, "seed": seed, "with_picture": seed == seeds[0]} for kind in kinds for seed in seeds]
+    how = {"procedure": "boundary_2d"} | {name: options[name] for name in ("units", "epochs", "grid")}
+    return {"rows": work.parts(how, items, shown)}
 
 
 def _trained(train: Any, kind: Mapping[str, float] | None, seed: int, options: Mapping[str, Any]) -> nn.Module:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,15 +48,24 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     coupling and slope), ``seed``.
     """
     options = setting.options
-    generator = torch.Generator().manual_seed(options["seed"])
-    noise = torch.randn(options["rows"], options["units"], generator=generator, dtype=torch.float64)
+    noise = torch.randn(options["rows"], options["units"], generator=_generator(options), dtype=torch.float64)
     a = torch.cat([spread * noise for spread in options["spreads"]])
-    rows = []
-    for slope in options["slopes"]:
-        for product in options["products"]:
-            work.say(f"slope {slope:g}, coupling x slope {product:g}")
-            rows.append({"slope": slope, "product": product} | _cell(a, product / slope, slope, options, generator))
-    return {"rows": rows}
+
+    def descended(item: Mapping[str, Any]) -> dict[str, Any]:
+        slope, product = item["slope"], item["product"]
+        work.say(f"slope {slope:g}, coupling x slope {product:g}")
+        # Its own numbers, whatever is looked at before it.
+        generator = _generator(options, f"slope {slope:g}, product {product:g}")
+        return {**item, **_cell(a, product / slope, slope, options, generator)}
+
+    items = [{"slope": slope, "product": product} for slope in options["slopes"] for product in options["products"]]
+    grid = ("slopes", "products")
+    how = {"procedure": "energy"} | {name: value for name, value in options.items() if name not in grid}
+    return {"rows": work.parts(how, items, descended)}
+
+
+def _generator(options: Mapping[str, Any], purpose: str = "") -> torch.Generator:
+    return torch.Generator().manual_seed(Random(f"{options['seed']} {purpose}").getrandbits(63))
 
 
 def _cell(

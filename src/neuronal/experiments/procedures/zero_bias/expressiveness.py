@@ -54,30 +54,34 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``options``: ``widths`` of the hidden layers, ``epochs``, ``seeds``, ``neurons``.
     """
     options = setting.options
-    rows, pictures = [], []
-    for name in TASKS:
-        x, y = task(name)
-        for neuron in options["neurons"]:
-            best = -1
-            for seed in options["seeds"]:
-                work.say(f"{name}, {neuron}, seed {seed}")
-                model = _trained(x, y, neuron, seed, options)
-                scores = outputs(model, x)
-                row = {
-                    "task": name,
-                    "neuron": neuron,
-                    "seed": seed,
-                    "fitted": int((scores.argmax(1) == y).sum()),
-                    "points": len(y),
-                    "scales": certify_scaling(model, x[:2]).verdict == "certified",
-                    "along": _along(model),
-                }
-                rows.append(row)
-                if row["fitted"] > best:
-                    best = row["fitted"]
-                    shown = {"task": name, "neuron": neuron, "seed": seed} | _picture(model, x, y)
-            pictures.append(shown)
+
+    def tried(item: Mapping[str, Any]) -> dict[str, Any]:
+        work.say(f"{item['task']}, {item['neuron']}, seed {item['seed']}")
+        x, y = task(item["task"])
+        model = _trained(x, y, item["neuron"], item["seed"], options)
+        row = {
+            "fitted": int((outputs(model, x).argmax(1) == y).sum()),
+            "points": len(y),
+            "scales": certify_scaling(model, x[:2]).verdict == "certified",
+            "along": _along(model),
+        }
+        return {"row": {**item, **row}, "picture": {**item, **_picture(model, x, y)}}
+
+    kinds = [(name, neuron) for name in TASKS for neuron in options["neurons"]]
+    items = [{"task": name, "neuron": neuron, "seed": seed} for name, neuron in kinds for seed in options["seeds"]]
+    how = {"procedure": "expressiveness", "widths": options["widths"], "epochs": options["epochs"]}
+    made = work.parts(how, items, tried)
+    rows = [part["row"] for part in made]
+    pictures = [
+        # Of the first seed that fits most.
+        max((part for part in made if _kind(part["row"]) == kind), key=lambda part: part["row"]["fitted"])["picture"]
+        for kind in kinds
+    ]
     return {"rows": rows, "pictures": pictures, "tasks": TASKS}
+
+
+def _kind(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["task"], row["neuron"]
 
 
 def _trained(x: Tensor, y: Tensor, neuron: str, seed: int, options: Mapping[str, Any]) -> nn.Module:

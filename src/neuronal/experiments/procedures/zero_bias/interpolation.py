@@ -17,6 +17,7 @@ from neuronal.geometry.pattern import group_by_pattern
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
+    from neuronal.experiments.record import Record
     from neuronal.experiments.work import Work
 
 STEPS = 1000
@@ -37,37 +38,41 @@ SHOWN = 7
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network: its accuracy, pairs of equal patterns and their interpolants, and certificates of random pairs."""
     options = setting.options
+
+    def looked_at(record: Record, model: nn.Module) -> dict[str, Any]:
+        recipe, seed = record.recipe, record.seed
+        work.say(f"pairs of {recipe.name}, {recipe.family}, seed {seed}")
+        found = examine(model, recipe, recipe.family, seed, pairs=options["pairs"], crossings=options["crossings"])
+        test = load(recipe.data).scaled(recipe.scaling).test
+        x = test.x
+        predicted = outputs(model, x).argmax(1).cpu()
+        count = min(options["interpolated"], found.same_pattern.count)
+        alike = pairs_of_equal_pattern(model, x, predicted, count, torch.Generator().manual_seed(seed))
+        row = {
+            "name": recipe.name,
+            "neuron": recipe.family,
+            "seed": seed,
+            "data": recipe.data,
+            "accuracy": record.metrics["accuracy"],
+            "same_pattern": found.same_pattern.to_json(),
+            "interpolated": len(alike),
+            "interpolants": STEPS * len(alike),
+            "changed": interpolants_that_differ(model, x, predicted, alike),
+            "certified": found.certified.to_json(),
+            "refuted": found.refuted,
+            "unknown": found.unknown,
+            "crossing": found.crossing.to_json(),
+        }
+        return {"row": row, "pictures": _pictures(recipe.name, x, predicted == test.y, alike)}
+
+    made = iter(work.rows(setting.recipes, {"procedure": "interpolation", **options}, looked_at))
     rows, pictures = [], []
     for recipe in setting.recipes:
         for seed in recipe.seeds:
-            record, model = work.network(recipe, seed)
-            work.say(f"pairs of {recipe.name}, {recipe.family}, seed {seed}")
-            found = examine(model, recipe, recipe.family, seed, pairs=options["pairs"], crossings=options["crossings"])
-            test = load(recipe.data).scaled(recipe.scaling).test
-            x = test.x
-            predicted = outputs(model, x).argmax(1).cpu()
-            count = min(options["interpolated"], found.same_pattern.count)
-            alike = pairs_of_equal_pattern(model, x, predicted, count, torch.Generator().manual_seed(seed))
-            changed = interpolants_that_differ(model, x, predicted, alike)
-            rows.append(
-                {
-                    "name": recipe.name,
-                    "neuron": recipe.family,
-                    "seed": seed,
-                    "data": recipe.data,
-                    "accuracy": record.metrics["accuracy"],
-                    "same_pattern": found.same_pattern.to_json(),
-                    "interpolated": len(alike),
-                    "interpolants": STEPS * len(alike),
-                    "changed": changed,
-                    "certified": found.certified.to_json(),
-                    "refuted": found.refuted,
-                    "unknown": found.unknown,
-                    "crossing": found.crossing.to_json(),
-                }
-            )
+            one = next(made)
+            rows.append(one["row"])
             if recipe.family == "zero_bias" and seed == recipe.seeds[0]:
-                pictures += _pictures(recipe.name, x, predicted == test.y, alike)
+                pictures += one["pictures"]
     return {"rows": rows, "pictures": pictures}
 
 

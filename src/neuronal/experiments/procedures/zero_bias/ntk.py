@@ -45,14 +45,22 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         for beta in options["betas"]
         if beta
     ]
-    x = next(iter(inputs.values()))
-    approach, training = [], []
-    for beta in options["betas"]:
-        for width in options["widths"]:
-            work.say(f"networks of width {width}, beta {beta:g}")
-            approach.append(_approach(x, beta, width, options["seeds"], options["depth"]))
-            training.append(_training(x, beta, width, options["seeds"], options["depth"], options["steps"]))
-    return {"limits": limits, "approach": approach, "training": training}
+    data, x = next(iter(inputs.items()))
+
+    def compared(item: Mapping[str, Any]) -> dict[str, Any]:
+        beta, width = item["beta"], item["width"]
+        work.say(f"networks of width {width}, beta {beta:g}")
+        return {
+            "approach": _approach(x, beta, width, options["seeds"], options["depth"]),
+            "training": _training(x, beta, width, options["seeds"], options["depth"], options["steps"]),
+        }
+
+    how = {"procedure": "ntk", "data": "" if data == "normal" else work.checksum(data)}
+    how |= {name: options[name] for name in ("inputs", "seeds", "depth", "steps")}
+    items = [{"beta": beta, "width": width} for beta in options["betas"] for width in options["widths"]]
+    made = work.parts(how, items, compared)
+    tables = {name: [part[name] for part in made] for name in ("approach", "training")}
+    return {"limits": limits, **tables}
 
 
 def _inputs(name: str, count: int) -> Tensor:

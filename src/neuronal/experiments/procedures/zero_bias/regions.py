@@ -18,6 +18,7 @@ from neuronal.geometry.pattern import group_by_pattern
 from neuronal.geometry.trace import outputs
 
 if TYPE_CHECKING:
+    from neuronal.experiments.record import Record
     from neuronal.experiments.work import Work
 
 SPAN = 3.0
@@ -34,35 +35,34 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``options``: ``mixtures`` per group, ``groups`` to mix, ``certificates`` to try, ``points`` in each, ``cone`` or not.
     """
     options = setting.options
-    rows = []
-    for recipe in setting.recipes:
-        for seed in recipe.seeds:
-            record, model = work.network(recipe, seed)
-            work.say(f"mixtures of {recipe.name}, {recipe.family}, seed {seed}")
-            test = load(recipe.data).scaled(recipe.scaling).test
-            x, y = test.x, test.y
-            predicted = outputs(model, x).argmax(1).cpu()
-            groups = groups_of_equal_pattern(model, x, predicted, options["groups"])
-            generator = torch.Generator().manual_seed(seed)
-            convex = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=False)
-            conic = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=True)
-            verdicts = _certified(model, x, y, predicted, options, generator)
-            rows.append(
-                {
-                    "name": recipe.name,
-                    "neuron": recipe.family,
-                    "seed": seed,
-                    "accuracy": record.metrics["accuracy"],
-                    "groups": len(groups),
-                    "largest_group": max(map(len, groups), default=0),
-                    "mixtures": options["mixtures"] * len(groups),
-                    "convex_changed": convex,
-                    "conic_changed": conic,
-                    "certified": Share(verdicts.count("certified"), len(verdicts)).to_json(),
-                    "refuted": verdicts.count("refuted"),
-                    "unknown": verdicts.count("unknown"),
-                }
-            )
+
+    def mixed(record: Record, model: nn.Module) -> dict[str, Any]:
+        recipe, seed = record.recipe, record.seed
+        work.say(f"mixtures of {recipe.name}, {recipe.family}, seed {seed}")
+        test = load(recipe.data).scaled(recipe.scaling).test
+        x, y = test.x, test.y
+        predicted = outputs(model, x).argmax(1).cpu()
+        groups = groups_of_equal_pattern(model, x, predicted, options["groups"])
+        generator = torch.Generator().manual_seed(seed)
+        convex = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=False)
+        conic = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=True)
+        verdicts = _certified(model, x, y, predicted, options, generator)
+        return {
+            "name": recipe.name,
+            "neuron": recipe.family,
+            "seed": seed,
+            "accuracy": record.metrics["accuracy"],
+            "groups": len(groups),
+            "largest_group": max(map(len, groups), default=0),
+            "mixtures": options["mixtures"] * len(groups),
+            "convex_changed": convex,
+            "conic_changed": conic,
+            "certified": Share(verdicts.count("certified"), len(verdicts)).to_json(),
+            "refuted": verdicts.count("refuted"),
+            "unknown": verdicts.count("unknown"),
+        }
+
+    rows = work.rows(setting.recipes, {"procedure": "regions", **options}, mixed)
     return {"rows": rows, "cone": options["cone"], "points": options["points"]}
 
 
