@@ -325,11 +325,15 @@ def test_findings_are_made_from_the_results_alone(tmp_path, capsys, monkeypatch)
     small = replace(
         TABLE1_MNIST_FCN, scales={"small": TABLE1_MNIST_FCN.scales["smoke"]}, name="zero_bias/table1_mnist_fcn"
     )
-    reproduce(small, "small", runs=tmp_path / "runs", results=tmp_path / "results")
+    file = reproduce(small, "small", runs=tmp_path / "runs", results=tmp_path / "results")
+    assert main(["findings", "zero_bias"]) == 0
+    assert "processes" not in capsys.readouterr().out
+    file.write_text(file.read_text().replace('"workers": 1', '"workers": 3'))
     assert main(["findings", "zero_bias", "--out", "docs/page.md"]) == 0
     text = (tmp_path / "docs" / "page.md").read_text()
     assert "without biases accuracy does not depend on contrast | **reproduced**" in text
     assert "--scale small` |" in text
+    assert " s by 3 processes (training its networks, " in text
     head = next(line for line in text.splitlines() if line.startswith("| contrast"))
     assert head.count("reported (%)") == 2
     assert "| 88.27 |" in text

@@ -86,8 +86,9 @@ def _section(one: Reproduction, answer: Mapping[str, Any] | None, rule: str, fig
     trained = f" (training its networks, {networks:,.0f} s in all)" if networks else ""
     if not networks and answer["recipes"] and answer["seconds"] < 10:
         trained = ", its networks being there from others"
+    together = f" by {answer['workers']} processes" if answer.get("workers", 1) > 1 else ""
     parts.append(
-        f"`{answer['command']}`: {answer['seconds']:,.0f} s{trained} on {machine}, torch {environment['torch']}, "
+        f"`{answer['command']}`: {answer['seconds']:,.0f} s{together}{trained} on {machine}, torch {environment['torch']}, "
         f"commit {environment['commit']}, finished {answer['finished']}."
     )
     for drawn in tables(answer):

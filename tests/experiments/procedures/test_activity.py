@@ -10,6 +10,7 @@ from neuronal.data.dataset import Split
 from neuronal.experiments.procedures.farkas.activity import MEASURES, certified, findings, measure, off
 from neuronal.experiments.procedures.farkas.claims import learnt
 from neuronal.experiments.reproduction import Setting
+from neuronal.experiments.work import Work
 from neuronal.nn import FarkasLinear
 from neuronal.recipes.farkas.layers import FASHION, smoke
 
@@ -43,12 +44,7 @@ def test_a_farkas_layer_is_certified_with_its_promise():
     assert off(model, images())["silent"] == 0
 
 
-class Silent:
-    def say(self, line):
-        pass
-
-
-def test_shares_before_training_and_after_every_epoch():
+def test_shares_before_training_and_after_every_epoch(tmp_path):
     recipes = [replace(smoke(FASHION), name=family, family=family, epochs=2) for family in ("standard", "farkas")]
     claims = (
         {"kind": "never_silent", "row": "farkas", "than": "standard", "text": "never"},
@@ -58,7 +54,7 @@ def test_shares_before_training_and_after_every_epoch():
         {"kind": "certified", "row": "nobody", "text": "not there"},
     )
     options = {"images": 50, "classes": 10, "claims": claims}
-    answer = {"result": measure(Setting(tuple(recipes), options), Silent()), "options": options}
+    answer = {"result": measure(Setting(tuple(recipes), options), Work(tmp_path)), "options": options}
     for row in answer["result"]["rows"]:
         assert all(len(shares) == 3 for shares in row["over_training"]["0"].values())
     found = {one.claim: one for one in findings(answer)}
@@ -68,10 +64,10 @@ def test_shares_before_training_and_after_every_epoch():
     assert "all 4 layers certified in 1 of 1" in found["proved"].numbers
 
 
-def test_a_training_that_breaks_down_is_said_to():
+def test_a_training_that_breaks_down_is_said_to(tmp_path):
     wild = replace(smoke(FASHION), name="wild", lr=1e9)
     options = {"images": 50, "classes": 10, "claims": ({"kind": "fails", "row": "wild", "text": "fails"},)}
-    result = measure(Setting((wild,), options), Silent())
+    result = measure(Setting((wild,), options), Work(tmp_path))
     (row,) = result["rows"]
     assert row["certificates"] == {}
     assert "loss became" in row["failed"]["0"]
