@@ -292,4 +292,4 @@ def test_one_seed_has_no_interval():
         {"method": m, **place, "values": [v], "estimate": asdict(estimate([v]))} for m, v in (("SP", 0.8), ("GmP", 0.9))
     ]
     (found,) = same_rate.findings({"result": {"rows": rows, "differences": against(rows, "GmP")}})
-    assert (found.verdict, found.numbers) == ("not shown", "GmP 90.00%, SP 80.00%; difference +10.00, 1 seeds")
+    assert (found.verdict, found.numbers) == ("not shown", "GmP 90.00%, SP 80.00%; difference +10.00, 1 seed")

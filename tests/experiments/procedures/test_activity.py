@@ -105,7 +105,7 @@ def test_runs_that_broke_down_are_left_out():
         "shown",
         "10.0% of units dead at the end, against 20.0%; fewer in 1 of 1 seeds",
     )
-    assert (never.verdict, "(2 looks, 1 seeds)" in never.numbers) == ("not reproduced", True)
+    assert (never.verdict, "(2 looks, 1 seed)" in never.numbers) == ("not reproduced", True)
 
 
 def test_nothing_is_measured_of_a_network_that_always_broke_down():

@@ -94,7 +94,7 @@ def test_a_run_that_broke_down_counts_as_chance():
     (found,) = judged([{"kind": "better", "row": "a", "than": "b", "text": "t"}], [a, b], CHANCE)
     # Seed by seed -0.05, 0.8 and 0.8.
     assert found.numbers.startswith("+51.67 points")
-    assert "error 5.00% (1 seeds), 2 of 3 runs failed" in found.numbers
+    assert "error 5.00% (1 seed), 2 of 3 runs failed" in found.numbers
 
 
 def test_so_does_a_run_that_is_stuck():

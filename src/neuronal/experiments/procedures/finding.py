@@ -36,3 +36,8 @@ def ours(finding: Finding) -> Finding:
 def all_or_some(good: int, total: int) -> Verdict:
     """The verdict where a claim is about many cases: in part if it holds for some; not at all if there are none."""
     return "not reproduced" if not good else "reproduced" if good == total else "reproduced in part"
+
+
+def seeds_said(count: int) -> str:
+    """``1 seed``, ``3 seeds``."""
+    return f"{count} seed{'' if count == 1 else 's'}"

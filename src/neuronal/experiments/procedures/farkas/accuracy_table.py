@@ -9,7 +9,7 @@ import torch
 
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.farkas.claims import IN_WORDS, judged, outcome, rows_of
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, seeds_said
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import network
@@ -70,7 +70,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
             Finding(
                 f"{row['name']}: test error {given:g}%",
                 "reproduced" if abs(error - given) <= near else "not reproduced",
-                f"{error:.2f}% ({row['seeds'] - len(row['failed'])} seeds)",
+                f"{error:.2f}% ({seeds_said(row['seeds'] - len(row['failed']))})",
             )
         )
     return found

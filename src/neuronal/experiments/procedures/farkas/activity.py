@@ -15,7 +15,7 @@ from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.procedures.farkas.accuracy_table import parameters
 from neuronal.experiments.procedures.farkas.claims import Claim, found, judged, learnt, rows_of, said
-from neuronal.experiments.procedures.finding import Finding, Verdict
+from neuronal.experiments.procedures.finding import Finding, Verdict, seeds_said
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import augment, network, plan, training_data
@@ -168,7 +168,7 @@ def _never_silent(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
         return "not measured", said(row)
     worst = max(map(max, shares))
     looks = sum(map(len, shares))
-    text = f"at most {100 * worst:.2f}% of images leave a layer silent ({looks} looks, {len(shares)} seeds)"
+    text = f"at most {100 * worst:.2f}% of images leave a layer silent ({looks} looks, {seeds_said(len(shares))})"
     if (than := claim.get("than")) and (others := values(rows[than], "silent").values()):
         text += f"; {than}: up to {100 * max(map(max, others)):.1f}%"
     return "reproduced" if worst == 0 else "not reproduced", text

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from neuronal.experiments.compare import Difference, difference, estimate
-from neuronal.experiments.procedures.finding import Finding, Verdict, ours
+from neuronal.experiments.procedures.finding import Finding, Verdict, ours, seeds_said
 from neuronal.experiments.record import Record
 from neuronal.train.schedule import SCHEDULES
 
@@ -186,7 +186,7 @@ def said(row: Mapping[str, Any]) -> str:
     if row["mean"] is None:
         return failed
     error = "" if row["standard_error"] is None else f" ± {100 * row['standard_error']:.2f}"
-    text = f"error {100 * (1 - row['mean']):.2f}%{error} ({row['seeds'] - len(row['failed'])} seeds)"
+    text = f"error {100 * (1 - row['mean']):.2f}%{error} ({seeds_said(row['seeds'] - len(row['failed']))})"
     return f"{text}, {failed}" if row["failed"] else text
 
 

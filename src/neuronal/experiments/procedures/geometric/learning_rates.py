@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from neuronal.experiments.procedures.finding import Finding, Verdict
+from neuronal.experiments.procedures.finding import Finding, Verdict, seeds_said
 from neuronal.experiments.procedures.geometric.protocol_table import TEN_TIMES, UNITS, ahead
 from neuronal.experiments.protocols import method, row_of
 from neuronal.experiments.reproduction import Setting
@@ -80,7 +80,7 @@ def _does_best(claim: str, rows: Sequence[Mapping[str, Any]]) -> list[Finding]:
         f" ± {format(factor * (r['estimate']['standard_error'] or 0), digits)}"
         for r in own
     )
-    return [Finding(claim, ahead(own, "GmP"), f"{numbers} ({max(len(row['seeds']) for row in own)} seeds)")]
+    return [Finding(claim, ahead(own, "GmP"), f"{numbers} ({seeds_said(max(len(row['seeds']) for row in own))})")]
 
 
 def _turns_least(claim: str, rows: Sequence[Mapping[str, Any]]) -> list[Finding]:

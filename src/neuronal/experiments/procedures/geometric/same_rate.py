@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from neuronal.experiments.procedures.finding import Finding, ours
+from neuronal.experiments.procedures.finding import Finding, ours, seeds_said
 from neuronal.experiments.procedures.geometric.protocol_table import UNITS, judged
 from neuronal.experiments.protocols import against, row_of
 from neuronal.experiments.reproduction import Setting
@@ -48,5 +48,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
             numbers += f" (95%: {low} to {high})"
         claim = f"{gap['data']}: {gap['method']} does better than {gap['against']} at the same rate, {one['rate']:g}"
         verdict = judged([gap], one["measure"])
-        found.append(ours(Finding(f"{claim} ({gap['protocol']})", verdict, f"{numbers}, {gap['num_seeds']} seeds")))
+        found.append(
+            ours(Finding(f"{claim} ({gap['protocol']})", verdict, f"{numbers}, {seeds_said(gap['num_seeds'])}"))
+        )
     return found

@@ -8,7 +8,7 @@ from statistics import variance
 from typing import TYPE_CHECKING, Any
 
 from neuronal.experiments.compare import Difference, difference, estimate
-from neuronal.experiments.procedures.finding import BEYOND, Finding, Verdict
+from neuronal.experiments.procedures.finding import BEYOND, Finding, Verdict, seeds_said
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 
@@ -145,7 +145,7 @@ def _apart(row: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[Difference
     words = f"{100 * apart.mean:+.2f} points"
     if apart.low is not None and apart.high is not None:
         words += f", 95% interval {100 * apart.low:+.2f} to {100 * apart.high:+.2f}"
-    return apart, f"{words} ({apart.num_seeds} seeds)"
+    return apart, f"{words} ({seeds_said(apart.num_seeds)})"
 
 
 def _similar(row: Mapping[str, Any], biased: Mapping[str, Any]) -> Finding:

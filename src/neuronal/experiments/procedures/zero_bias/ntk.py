@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from neuronal.data.catalogue import load
 from neuronal.experiments.compare import estimate
-from neuronal.experiments.procedures.finding import Finding
+from neuronal.experiments.procedures.finding import Finding, seeds_said
 from neuronal.experiments.reproduction import Setting
 from neuronal.kernel import empirical_ntk, relu_ntk
 from neuronal.kernel.empirical import rates_of_width
@@ -190,7 +190,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     widest = max(row["width"] for row in result["approach"])
     far = [row["to_own_limit"]["mean"] for row in result["approach"] if row["width"] == widest]
     moved = [row["change"]["mean"] for row in result["training"] if row["width"] == widest]
-    seeds = f"{result['approach'][0]['to_own_limit']['num_seeds']} seeds"
+    seeds = seeds_said(result["approach"][0]["to_own_limit"]["num_seeds"])
     return [
         Finding(
             "Remark 1: with and without biases the kernel converges to a deterministic limit",

@@ -12,7 +12,7 @@ from neuronal.certify.branch import Budget
 from neuronal.certify.simplex import certify_cone, certify_hull
 from neuronal.data.catalogue import load
 from neuronal.experiments.pairs import Share
-from neuronal.experiments.procedures.finding import BEYOND, Finding
+from neuronal.experiments.procedures.finding import BEYOND, Finding, seeds_said
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.pattern import group_by_pattern
 from neuronal.geometry.trace import outputs
@@ -135,7 +135,7 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
 
 
 def _networks(rows: Sequence[Mapping[str, Any]]) -> str:
-    return f"{len(rows)} networks, {len({row['seed'] for row in rows})} seeds"
+    return f"{len(rows)} networks, {seeds_said(len({row['seed'] for row in rows}))}"
 
 
 def _convex(neuron: str, changed: int, numbers: str) -> Finding:
