@@ -344,6 +344,27 @@ def test_findings_are_made_from_the_results_alone(tmp_path, capsys, monkeypatch)
     assert "Unknown paper" in capsys.readouterr().err
 
 
+def test_a_paper_is_all_of_its_tables_and_figures(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["farkas/cutoff", "farkas/table3_imagenet", "geometric/perturbation", "farkas/born_dead"]
+    monkeypatch.setattr("neuronal.recipes.REPRODUCTIONS", {name: REPRODUCTIONS[name] for name in names})
+    assert main(["reproduce", "farkas", "--scale", "smoke"]) == 0
+    out, err = capsys.readouterr()
+    places = [f"results/{names[n]}.smoke.json" for n in (0, 1, 3)]
+    assert [line for line in out.splitlines() if line.startswith("result: ")] == [f"result: {one}" for one in places]
+    assert "farkas/cutoff, 1 of 3\n" in err
+    assert all(map(Path.exists, map(Path, places)))
+    assert main(["reproduce", "farkas", "--scale", "smoke", "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert [answer["reproduction"] for answer in answers] == [names[n] for n in (0, 1, 3)]
+    assert main(["reproduce", "farkas", "--scale", "smoke", "--seeds", "3"]) == 2
+    assert capsys.readouterr().err == (
+        "neuronal: --seeds and --model go with one table or figure, got all 3 of farkas.\n"
+    )
+    assert main(["reproduce", "farkas", "--scale", "tiny"]) == 2
+    assert "Unknown scale 'tiny'" in capsys.readouterr().err
+
+
 def test_the_command_prints_and_lists(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "--list"]) == 0

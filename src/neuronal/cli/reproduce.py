@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,9 +16,14 @@ from neuronal.cli.options import AsJson, Out, whole_numbers
 from neuronal.cli.screen import screen
 from neuronal.names import find
 
+if TYPE_CHECKING:
+    from neuronal.experiments.reproduction import Reproduction
+
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="Such as zero_bias/table1_mnist_fcn; see --list.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Such as zero_bias/table1_mnist_fcn (see --list), or a paper: all of its own.")
+    ] = None,
     scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes) or paper (its full setting).")] = "small",
     seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-9.")] = None,
     model: Annotated[
@@ -46,39 +51,60 @@ def reproduce(
     with one_line_errors():
         from neuronal.experiments.reproduce import read_result
         from neuronal.experiments.reproduce import reproduce as run
-        from neuronal.report.papers import sentences, tables
         from neuronal.report.terminal import Bars
         from neuronal.train.engine import is_first_process
 
-        chosen = find(REPRODUCTIONS, name, "reproduction")
+        chosen = _named(name, scale)
+        if len(chosen) > 1 and (seeds or model):
+            raise ValueError(f"--seeds and --model go with one table or figure, got all {len(chosen)} of {name}.")
         numbers = None if seeds is None else whole_numbers("seeds", seeds)
         errors = Console(stderr=True, quiet=not is_first_process())
-        bars = Bars(errors)
-        with going_on(out, results), bars:
-            file = run(
-                chosen,
-                scale,
-                runs=out,
-                results=results,
-                seeds=numbers,
-                models=model or (),
-                pretrained=pretrained,
-                workers=workers,
-                watch=bars,
-                say=lambda line: errors.print(escape(line), highlight=False),
-            )
-        if not is_first_process():
-            return
-        answer = read_result(file)
-    if as_json:
-        print(json.dumps(answer, indent=1))
-        return
+        answers = []
+        for number, one in enumerate(chosen, 1):
+            if len(chosen) > 1:
+                errors.print(f"{one.name}, {number} of {len(chosen)}", highlight=False)
+            with going_on(out, results), Bars(errors) as bars:
+                file = run(
+                    one,
+                    scale,
+                    runs=out,
+                    results=results,
+                    seeds=numbers,
+                    models=model or (),
+                    pretrained=pretrained,
+                    workers=workers,
+                    watch=bars,
+                    say=lambda line: errors.print(escape(line), highlight=False),
+                )
+            if is_first_process():
+                answers.append(read_result(file))
+                if not as_json:
+                    _show(answers[-1], file)
+    if as_json and answers:
+        print(json.dumps(answers[0] if "/" in name else answers, indent=1))
+
+
+def _named(name: str, scale: str) -> list[Reproduction]:
+    """The one of that name, or all of a paper that have that scale."""
+    from neuronal.experiments.reproduction import SCALES
+    from neuronal.recipes import PAPERS, REPRODUCTIONS
+
+    if name not in PAPERS:
+        return [find(REPRODUCTIONS, name, "reproduction")]
+    find(SCALES, scale, "scale")
+    return [one for one in REPRODUCTIONS.values() if one.name.startswith(f"{name}/") and scale in one.scales]
+
+
+def _show(answer: Mapping[str, Any], file: Path) -> None:
+    """Its tables, what it says of the claims, and where it is."""
+    from neuronal.report.papers import sentences, tables
+
     console = screen()
     for table in tables(answer):
         console.print(table)
     for sentence in sentences(answer):
         console.print(f"- {escape(sentence)}", highlight=False)
-    print(f"result: {file}", file=sys.stdout)
+    print(f"result: {file}", flush=True)
 
 
 def findings(

@@ -11,8 +11,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from neuronal.experiments.crew import Crew
 from neuronal.experiments.environment import environment
-from neuronal.experiments.helpers import Helpers
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.storage import make_writable, plain_json, write_whole
@@ -59,14 +59,14 @@ def reproduce(
         raise ValueError(f"--workers needs to be at least 1, got {workers}.")
     if workers > 1 and processes().num_processes > 1:
         raise ValueError("--workers starts processes of its own: run neuronal reproduce without torchrun.")
-    # Asked at the start: files may change while it runs, and with them the commit.
-    started, machine = perf_counter(), environment()
-    file = result_file(reproduction.name, scale, results)
+    started, file = perf_counter(), result_file(reproduction.name, scale, results)
     # Before the work, which may be long and would be lost.
     make_writable(file.parent)
     place = runs / "reproductions"
-    with Helpers(workers - 1, partial(_help, reproduction.procedure, setting, place)) as helpers:
-        work = Work(place, watch, say, helpers)
+    with Crew(workers - 1, partial(_work_too, reproduction.procedure, setting, place)) as crew:
+        # Asked at the start: files may change while it runs, and with them the commit.
+        machine = environment()
+        work = Work(place, watch, say, crew)
         result = find(PROCEDURES, reproduction.procedure, "procedure").measure(setting, work)
     answer = {
         **_heading(reproduction, scale, command),
@@ -75,7 +75,7 @@ def reproduce(
         "result": result,
         "seconds": perf_counter() - started,
         "network_seconds": work.network_seconds,
-        "workers": 1 + helpers.started,
+        "workers": 1 + crew.started,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "environment": machine,
     }
@@ -84,8 +84,8 @@ def reproduce(
     return file
 
 
-def _help(procedure: str, setting: Setting, runs: Path) -> None:
-    """What a helper does: the same, for what is kept on the way."""
+def _work_too(procedure: str, setting: Setting, runs: Path) -> None:
+    """What each of the crew does: the same, for what is kept on the way."""
     PROCEDURES[procedure].measure(setting, Work(runs))
 
 

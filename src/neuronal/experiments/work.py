@@ -16,9 +16,9 @@ from neuronal.convert.checkpoint import load_model, save_model
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Listed
 from neuronal.experiments.claim import Claimed, claim, divided
+from neuronal.experiments.crew import Crew
 from neuronal.experiments.engine import trained_into
 from neuronal.experiments.environment import code
-from neuronal.experiments.helpers import Helpers
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, write_sealed
@@ -34,7 +34,7 @@ class Work:
     """What a procedure may ask for: trained networks and their records, each made once and kept in ``folder``.
 
     A cell is known by what its recipe trains, not by who asks: all reproductions that share a folder share their cells,
-    also those that run at the same time (see :mod:`neuronal.experiments.claim`). ``helpers`` are started at the first work
+    also those that run at the same time (see :mod:`neuronal.experiments.claim`). ``crew`` is called at the first work
     that can be divided.
     """
 
@@ -43,9 +43,9 @@ class Work:
         folder: Path,
         watch: Watch | None = None,
         say: Callable[[str], None] | None = None,
-        helpers: Helpers | None = None,
+        crew: Crew | None = None,
     ) -> None:
-        self.folder, self.watch, self.helpers = folder, watch, helpers
+        self.folder, self.watch, self.crew = folder, watch, crew
         self.say = say or (lambda line: None)
         self._checksums: dict[str, str] = {}
         self.network_seconds = 0.0
@@ -54,7 +54,7 @@ class Work:
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
         wanted = Listed("reproduction", tuple(recipes))
-        self._get_help()
+        self._call_crew()
         found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed())
         self.network_seconds += sum(record.seconds for record in found)
         # Another reproduction may have trained the cell under another name.
@@ -120,7 +120,7 @@ class Work:
             return found if found is None or found.get("data", now) == now else None
 
         before = self.network_seconds
-        self._get_help()
+        self._call_crew()
         found = dict(divided(cells, path, kept, make))
         # Of all networks, whoever made their rows.
         self.network_seconds = before + sum(found[cell]["seconds"] for cell in cells)
@@ -156,13 +156,13 @@ class Work:
                 write_sealed(paths[number], made)
             return made
 
-        self._get_help()
+        self._call_crew()
         found = dict(divided(range(len(items)), paths.__getitem__, _kept_row, keep))
         return [found[number] for number in range(len(items))]
 
-    def _get_help(self) -> None:
-        if self.helpers:
-            self.helpers.start()
+    def _call_crew(self) -> None:
+        if self.crew:
+            self.crew.start()
 
     def checksum(self, data: str) -> str:
         """What the data are now, looked at once."""

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from neuronal.cli.app import main
-from neuronal.experiments.helpers import Helpers
+from neuronal.experiments.crew import Crew
 from neuronal.experiments.reproduce import read_result, reproduce
 from neuronal.recipes import REPRODUCTIONS
 from neuronal.recipes.zero_bias.table1 import TABLE1_MNIST_FCN
@@ -23,18 +23,18 @@ SLEEPING = """
 import time
 from functools import partial
 from multiprocessing import active_children
-from neuronal.experiments.helpers import Helpers
-with Helpers(2, partial(time.sleep, 60)) as helpers:
-    helpers.start()
+from neuronal.experiments.crew import Crew
+with Crew(2, partial(time.sleep, 60)) as crew:
+    crew.start()
     print(*(child.pid for child in active_children()), flush=True)
     time.sleep(60)
 """
 FAILING = """
 from multiprocessing import active_children
-from neuronal.experiments.helpers import Helpers
-from tests.experiments.test_helpers import fill_the_disk
-with Helpers(1, fill_the_disk) as helpers:
-    helpers.start()
+from neuronal.experiments.crew import Crew
+from tests.experiments.test_crew import fill_the_disk
+with Crew(1, fill_the_disk) as crew:
+    crew.start()
     active_children()[0].join(60)
 """
 
@@ -65,11 +65,11 @@ def until(reached, seconds=60.0) -> bool:
 
 def test_each_does_the_work_once_with_its_share_of_the_cores(tmp_path):
     before = torch.get_num_threads()
-    with Helpers(2, partial(leave_a_note, tmp_path)) as helpers:
-        assert helpers.started == 0
-        helpers.start()
-        helpers.start()
-        assert helpers.started == 2
+    with Crew(2, partial(leave_a_note, tmp_path)) as crew:
+        assert crew.started == 0
+        crew.start()
+        crew.start()
+        assert crew.started == 2
         assert until(lambda: len(list(tmp_path.iterdir())) == 2)
         threads = max(1, min(before, len(os.sched_getaffinity(0)) // 3))
         notes = [note.name.split() for note in tmp_path.iterdir()]
@@ -79,14 +79,14 @@ def test_each_does_the_work_once_with_its_share_of_the_cores(tmp_path):
 
 
 def test_without_a_start_there_are_none():
-    with Helpers(2, partial(time.sleep, 60)) as helpers:
+    with Crew(2, partial(time.sleep, 60)) as crew:
         assert active_children() == []
-    assert helpers.started == 0
+    assert crew.started == 0
 
 
 def test_they_end_with_the_block():
-    with Helpers(2, partial(time.sleep, 60)) as helpers:
-        helpers.start()
+    with Crew(2, partial(time.sleep, 60)) as crew:
+        crew.start()
         pids = [child.pid for child in active_children()]
         assert all(map(is_running, pids))
     assert len(pids) == 2

@@ -14,10 +14,10 @@ import torch
 from neuronal.experiments.engine import cores, forking
 
 
-class Helpers:
+class Crew:
     """Processes that do ``work`` too, from :meth:`start` to the end of the ``with`` block, or of this process.
 
-    They are for work that is divided by claims (see :mod:`neuronal.experiments.claim`): a helper that dies leaves what it
+    They are for work that is divided by claims (see :mod:`neuronal.experiments.claim`): a worker that dies leaves what it
     had to the others. All share the cores.
 
     Args:
@@ -30,39 +30,41 @@ class Helpers:
         self.started = 0
         """How many there are or have been."""
         self._running: list[tuple[Any, Any]] = []
-        self._threads = torch.get_num_threads()
+        self._before = torch.get_num_threads()
+        self._threads = max(1, min(self._before, cores() // (1 + count)))
 
     def start(self) -> None:
         """Starts them, the first time."""
         if self._running or not self.count:
             return
-        threads = max(1, min(self._threads, cores() // (1 + self.count)))
-        torch.set_num_threads(threads)
         context = forking()
         for _ in range(self.count):
             theirs, ours = context.Pipe(duplex=False)
-            helper = context.Process(target=_help, args=(self.work, threads, theirs), daemon=True)
-            helper.start()
+            worker = context.Process(target=_work, args=(self.work, self._threads, theirs), daemon=True)
+            worker.start()
             theirs.close()
-            self._running.append((helper, ours))
+            self._running.append((worker, ours))
             self.started += 1
 
-    def __enter__(self) -> Helpers:
+    def __enter__(self) -> Crew:
+        # At once: what one process computes before the others are there has the same digits.
+        if self.count:
+            torch.set_num_threads(self._threads)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for helper, _ in self._running:
-            helper.kill()
-        for helper, pipe in self._running:
-            helper.join()
+        for worker, _ in self._running:
+            worker.kill()
+        for worker, pipe in self._running:
+            worker.join()
             pipe.close()
         self._running.clear()
-        torch.set_num_threads(self._threads)
+        torch.set_num_threads(self._before)
 
 
-def _help(work: Callable[[], object], threads: int, parent: Any) -> None:
+def _work(work: Callable[[], object], threads: int, parent: Any) -> None:
     torch.set_num_threads(threads)
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
