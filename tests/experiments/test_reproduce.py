@@ -333,7 +333,7 @@ def test_findings_are_made_from_the_results_alone(tmp_path, capsys, monkeypatch)
     text = (tmp_path / "docs" / "page.md").read_text()
     assert "without biases accuracy does not depend on contrast | **reproduced**" in text
     assert "--scale small` |" in text
-    assert " s by 3 processes (training its networks, " in text
+    assert " s by 3 processes (what it is made of, " in text
     head = next(line for line in text.splitlines() if line.startswith("| contrast"))
     assert head.count("reported (%)") == 2
     assert "| 88.27 |" in text

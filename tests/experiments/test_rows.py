@@ -6,6 +6,7 @@ from time import sleep
 
 import pytest
 
+from neuronal.experiments import work as work_module
 from neuronal.experiments.work import NotTrained, Work
 from neuronal.recipes.implicit_bias.networks import DIGITS
 
@@ -63,13 +64,56 @@ def test_processes_divide_the_rows_among_themselves(tmp_path):
     assert made.empty()
 
 
-def test_a_network_that_did_not_train_is_named_or_has_a_row_that_says_so(tmp_path):
-    wild = replace(RECIPES[0], name="wild", lr=1e30, seeds=(0,))
-    with pytest.raises(NotTrained, match="wild with seed 0 did not train"):
-        Work(tmp_path).rows([wild], {}, lambda record, model: {})
-    [row] = Work(tmp_path).rows([wild], {}, lambda record, model: {}, may_fail=True)
-    assert set(row) == {"failure"}
-    assert row["failure"].startswith("wild with seed 0 did not train")
+def test_rows_of_other_code_are_made_again_of_the_same_networks(tmp_path, monkeypatch):
+    seen = []
+
+    def measure(record, model):
+        seen.append(record.seed)
+        return {"seed": record.seed}
+
+    Work(tmp_path).rows(RECIPES[:1], {}, measure)
+    monkeypatch.setattr("neuronal.experiments.work.code", lambda: "other")
+    monkeypatch.setattr("neuronal.experiments.work.trained_into", None)
+    Work(tmp_path).rows(RECIPES[:1], {}, measure)
+    assert seen == [0, 1, 0, 1]
+
+
+WILD = replace(RECIPES[0], name="wild", lr=1e30, seeds=(0, 1))
+
+
+def test_a_network_that_did_not_train_ends_the_work_at_once(tmp_path):
+    for _ in range(2):
+        with pytest.raises(NotTrained, match="wild with seed 0 did not train"):
+            Work(tmp_path).rows([WILD], {}, lambda record, model: {})
+    assert list((tmp_path / "rows").glob("*.json")) == []
+
+
+def test_or_it_has_a_row_that_says_so_and_is_tried_again_elsewhere(tmp_path, monkeypatch):
+    def failures():
+        rows = Work(tmp_path).rows([WILD], {}, lambda record, model: {}, may_fail=True)
+        assert all(set(row) == {"failure"} for row in rows)
+        return [row["failure"].partition(":")[0] for row in rows]
+
+    trained = []
+    real = work_module.trained_into
+    monkeypatch.setattr(
+        work_module, "trained_into", lambda *words, **options: trained.append(0) or real(*words, **options)
+    )
+    assert failures() == [f"wild with seed {seed} did not train" for seed in (0, 1)]
+    assert failures() == failures()
+    assert len(trained) == 2
+    monkeypatch.setattr(work_module, "arithmetic", lambda: {"gpu": "another"})
+    assert len(failures()) == 2
+    assert len(trained) == 4
+
+
+def test_what_is_asked_for_twice_took_its_time_once(tmp_path):
+    work = Work(tmp_path)
+    work.rows(RECIPES, {}, lambda record, model: {})
+    once = sum(record.seconds for record in work.records(RECIPES))
+    work.records(RECIPES[:1])
+    work.network(RECIPES[0], 0)
+    assert work.network_seconds == pytest.approx(once)
 
 
 ITEMS = [{"side": side} for side in (3, 1, 2)]
@@ -90,7 +134,7 @@ def test_parts_are_in_order_made_once_and_as_they_are_read(tmp_path):
     assert made == [3, 1, 2, 3]
 
 
-def test_a_damaged_part_and_one_of_other_code_are_made_again(tmp_path, monkeypatch):
+def test_a_damaged_part_and_one_made_by_something_else_are_made_again(tmp_path, monkeypatch):
     made = []
 
     def square(item):
@@ -108,6 +152,20 @@ def test_a_damaged_part_and_one_of_other_code_are_made_again(tmp_path, monkeypat
     monkeypatch.setattr("neuronal.experiments.work.code", lambda: "other")
     assert areas() == [9, 1, 4]
     assert made[4:] == [3, 1, 2]
+    monkeypatch.setattr("neuronal.experiments.work.arithmetic", lambda: {"torch": "another"})
+    assert areas() == [9, 1, 4]
+    assert made[7:] == [3, 1, 2]
+
+
+def test_parts_took_their_time_whoever_made_them(tmp_path):
+    def slow(item):
+        sleep(0.05 * item["side"])
+        return {}
+
+    first, again = Work(tmp_path), Work(tmp_path)
+    first.parts({}, ITEMS, slow)
+    again.parts({}, ITEMS, slow)
+    assert again.network_seconds == first.network_seconds >= 0.3
 
 
 def make_parts(folder, made):

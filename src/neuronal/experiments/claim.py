@@ -6,8 +6,10 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import sleep
 from typing import TypeVar
 
@@ -23,11 +25,19 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
+@dataclass(frozen=True)
 class Claimed:
     """One cell after the other, in this process; those of other processes are handed on as they come, or taken over.
 
     Processes that train the same cells in the same folder divide them among themselves.
+
+    Args:
+        begin: Told before a cell is trained here.
+        waiting: As in :func:`divided`.
     """
+
+    begin: Callable[[], None] = lambda: None
+    waiting: Callable[[int], None] = lambda left: None
 
     def train(
         self, cells: Sequence[Cell], folder: Path, started: Callable[[Cell], None], on_epoch: OnEpoch
@@ -36,10 +46,11 @@ class Claimed:
             return folder / cell_name(cell.recipe, cell.seed)
 
         def make(cell: Cell) -> Record:
+            self.begin()
             started(cell)
             return trained_into(folder, cell.recipe, cell.seed, partial(on_epoch, cell))[0]
 
-        yield from divided(cells, path, _finished, make)
+        yield from divided(cells, path, _finished, make, self.waiting)
 
 
 def divided(
@@ -47,6 +58,7 @@ def divided(
     path: Callable[[Item], Path],
     finished: Callable[[Path], Made | None],
     make: Callable[[Item], Made],
+    waiting: Callable[[int], None] = lambda left: None,
 ) -> Iterator[tuple[Item, Made]]:
     """Every item with what there is of it, or what ``make`` makes; what other processes are making as it comes.
 
@@ -55,6 +67,7 @@ def divided(
         path: Where an item is kept.
         finished: What is kept there, if anything sound is.
         make: Makes an item and keeps it there.
+        waiting: Told, again and again, how many are left when all of these are being made by others.
     """
     left = list(items)
     while left:
@@ -76,7 +89,18 @@ def divided(
         else:
             left = elsewhere
             if left:
+                waiting(len(left))
                 sleep(LOOK_EVERY)
+
+
+def has_locks(folder: Path) -> bool:
+    """Whether claims hold there: on a file system without locks every process makes everything."""
+    with TemporaryFile(dir=folder) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
 
 
 @contextmanager

@@ -13,59 +13,72 @@ import torch
 
 from neuronal.experiments.engine import cores, forking
 
+MOST = 4
+"""Workers for each core."""
+
 
 class Crew:
-    """Processes that do ``work`` too, from :meth:`start` to the end of the ``with`` block, or of this process.
+    """Processes that do ``work`` too, from :meth:`start` to :meth:`end`, to that of the ``with`` block, or of this process.
 
     They are for work that is divided by claims (see :mod:`neuronal.experiments.claim`): a worker that dies leaves what it
-    had to the others. All share the cores.
+    had to the others. Inside the block each process, this one too, has one thread: on a CPU last digits depend on the number
+    of threads, and are to be the same however many share the work.
 
     Args:
-        count: How many besides this process.
+        count: How many besides this process; ``ValueError`` if these are too many for its cores.
         work: What each does; it has to be a function of a module, or a ``partial`` of one.
     """
 
     def __init__(self, count: int, work: Callable[[], object]) -> None:
+        if not 0 <= count < MOST * cores():
+            raise ValueError(
+                f"--workers needs to be from 1 to {MOST * cores()}, {MOST} for each core, got {count + 1}."
+            )
         self.count, self.work = count, work
         self.started = 0
         """How many there are or have been."""
         self._running: list[tuple[Any, Any]] = []
-        self._before = torch.get_num_threads()
-        self._threads = max(1, min(self._before, cores() // (1 + count)))
+        self._threads = torch.get_num_threads()
 
     def start(self) -> None:
         """Starts them, the first time."""
-        if self._running or not self.count:
+        if self.started or not self.count:
             return
         context = forking()
         for _ in range(self.count):
             theirs, ours = context.Pipe(duplex=False)
-            worker = context.Process(target=_work, args=(self.work, self._threads, theirs), daemon=True)
+            worker = context.Process(target=_work, args=(self.work, theirs), daemon=True)
             worker.start()
             theirs.close()
             self._running.append((worker, ours))
             self.started += 1
 
-    def __enter__(self) -> Crew:
-        # At once: what one process computes before the others are there has the same digits.
-        if self.count:
-            torch.set_num_threads(self._threads)
-        return self
+    def num_lost(self) -> int:
+        """How many of them died or failed; those that found nothing more to do did not."""
+        return sum(worker.exitcode not in (None, 0) for worker, _ in self._running)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def end(self) -> None:
+        """Ends them: this process goes on alone."""
         for worker, _ in self._running:
             worker.kill()
         for worker, pipe in self._running:
             worker.join()
             pipe.close()
         self._running.clear()
-        torch.set_num_threads(self._before)
+
+    def __enter__(self) -> Crew:
+        torch.set_num_threads(1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+        torch.set_num_threads(self._threads)
 
 
-def _work(work: Callable[[], object], threads: int, parent: Any) -> None:
-    torch.set_num_threads(threads)
+def _work(work: Callable[[], object], parent: Any) -> None:
+    torch.set_num_threads(1)
     Thread(target=_end_with, args=(parent,), daemon=True).start()
     try:
         work()
@@ -74,10 +87,7 @@ def _work(work: Callable[[], object], threads: int, parent: Any) -> None:
         return
     except Exception as wrong:
         reason = (str(wrong).splitlines() or [""])[0]
-        print(
-            f"neuronal: a worker ended and the others go on without it ({type(wrong).__name__}: {reason})",
-            file=sys.stderr,
-        )
+        sys.exit(f"neuronal: a worker ended ({type(wrong).__name__}: {reason})")
 
 
 def _end_with(parent: Any) -> None:

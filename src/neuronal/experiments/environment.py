@@ -17,13 +17,19 @@ import neuronal
 TRAINING = ("data", "models", "nn", "ops", "train")
 """Rooms whose code decides what comes of a training."""
 _PACKAGE = Path(__file__).parents[1]
-SHOWING = ("cli", "recipes", "report")
+SHOWING = ("bench", "cli", "recipes", "report")
 """Rooms whose code decides nothing of what is measured: they ask for it and show it."""
 
 
-@cache
 def environment() -> dict[str, str]:
     """Versions of what computes, the processor or GPU, threads, and the commit when run from a checkout."""
+    facts = dict(_facts())
+    facts["processor"] += f", {torch.get_num_threads()} threads"
+    return facts
+
+
+@cache
+def _facts() -> dict[str, str]:
     facts = {"neuronal": neuronal.__version__, "commit": _commit(), "python": platform.python_version()}
     for package in ("torch", "numpy", "accelerate"):
         try:
@@ -31,14 +37,16 @@ def environment() -> dict[str, str]:
         except PackageNotFoundError:
             facts[package] = "not installed"
     facts["system"] = f"{platform.system()} {platform.machine()}"
-    facts["processor"] = f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    facts["processor"] = f"{_processor()}, {os.cpu_count()} cores"
     facts["gpu"] = _gpu()
     return facts
 
 
 def arithmetic() -> dict[str, str]:
     """What all digits of a training depend on: one that goes on with another would end as neither of them does."""
-    return {"torch": torch.__version__, "gpu": _gpu(), "code": _digest(TRAINING)}
+    facts = {"torch": torch.__version__, "gpu": _gpu(), "code": _digest(TRAINING)}
+    # On a CPU a sum has as many parts as there are threads.
+    return facts | ({"threads": str(torch.get_num_threads())} if facts["gpu"] == "none" else {})
 
 
 def code() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,13 +12,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from neuronal.experiments.claim import has_locks
 from neuronal.experiments.crew import Crew
 from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
 from neuronal.experiments.storage import make_writable, plain_json, write_whole
 from neuronal.experiments.sweep import Watch
-from neuronal.experiments.work import Work
+from neuronal.experiments.work import NothingLeft, Work
 from neuronal.names import find
 from neuronal.train.engine import is_first_process, processes
 
@@ -47,7 +49,8 @@ def reproduce(
         seeds: In the place of the recipes' own.
         models: Others to look at than those the setting names, where the procedure looks at models by name.
         pretrained: With the weights that timm or torchvision download.
-        workers: Processes that divide the trainings, this one among them, and share the cores.
+        workers: Processes that divide the trainings, this one among them; each has one thread. A script that asks for more
+            than one needs ``if __name__ == "__main__":``, as all that starts processes does.
         watch: Told of the trainings.
         say: Told what is going on, in a line now and then.
 
@@ -55,15 +58,17 @@ def reproduce(
         ValueError: The scale, or the data, are not there; in one line.
     """
     setting, command = _asked_for(reproduction, scale, seeds, models, pretrained)
-    if workers < 1:
-        raise ValueError(f"--workers needs to be at least 1, got {workers}.")
     if workers > 1 and processes().num_processes > 1:
         raise ValueError("--workers starts processes of its own: run neuronal reproduce without torchrun.")
     started, file = perf_counter(), result_file(reproduction.name, scale, results)
+    crew = Crew(workers - 1, partial(_work_too, reproduction.procedure, setting, runs / "reproductions"))
     # Before the work, which may be long and would be lost.
     make_writable(file.parent)
     place = runs / "reproductions"
-    with Crew(workers - 1, partial(_work_too, reproduction.procedure, setting, place)) as crew:
+    make_writable(place)
+    if workers > 1 and not has_locks(place):
+        raise ValueError(f"--workers needs a file system with locks, {runs} has none. Choose another place with --out.")
+    with crew:
         # Asked at the start: files may change while it runs, and with them the commit.
         machine = environment()
         work = Work(place, watch, say, crew)
@@ -86,7 +91,8 @@ def reproduce(
 
 def _work_too(procedure: str, setting: Setting, runs: Path) -> None:
     """What each of the crew does: the same, for what is kept on the way."""
-    PROCEDURES[procedure].measure(setting, Work(runs))
+    with suppress(NothingLeft):
+        PROCEDURES[procedure].measure(setting, Work(runs, helps=True))
 
 
 def _asked_for(

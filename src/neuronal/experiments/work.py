@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from torch import nn
@@ -18,7 +19,7 @@ from neuronal.experiments.cells import Cell, Listed
 from neuronal.experiments.claim import Claimed, claim, divided
 from neuronal.experiments.crew import Crew
 from neuronal.experiments.engine import trained_into
-from neuronal.experiments.environment import code
+from neuronal.experiments.environment import arithmetic, code
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.storage import Damaged, make_writable, read_sealed, write_sealed
@@ -30,12 +31,22 @@ class NotTrained(ValueError):
     """A network whose loss stopped being finite."""
 
 
+class NothingLeft(Exception):
+    """What comes is for the first process alone: one of its crew has nothing more to do."""
+
+
 class Work:
     """What a procedure may ask for: trained networks and their records, each made once and kept in ``folder``.
 
     A cell is known by what its recipe trains, not by who asks: all reproductions that share a folder share their cells,
-    also those that run at the same time (see :mod:`neuronal.experiments.claim`). ``crew`` is called at the first work
-    that can be divided.
+    also those that run at the same time (see :mod:`neuronal.experiments.claim`).
+
+    Args:
+        folder: Where all of it is kept.
+        watch: Told of the trainings.
+        say: Told what is going on, in a line now and then.
+        crew: Started when there is something to make that can be divided.
+        helps: This process is one of a crew itself.
     """
 
     def __init__(
@@ -44,19 +55,34 @@ class Work:
         watch: Watch | None = None,
         say: Callable[[str], None] | None = None,
         crew: Crew | None = None,
+        *,
+        helps: bool = False,
     ) -> None:
-        self.folder, self.watch, self.crew = folder, watch, crew
+        self.folder, self.watch, self.crew, self.helps = folder, watch, crew, helps
         self.say = say or (lambda line: None)
+        self._code = code()
         self._checksums: dict[str, str] = {}
-        self.network_seconds = 0.0
-        """What all trainings that were asked for took, whenever and whoever trained them."""
+        self._seconds: dict[Path, float] = {}
+        self._said_last = ""
+
+    @property
+    def network_seconds(self) -> float:
+        """What all networks and parts that were asked for took, whenever and whoever made them."""
+        return sum(self._seconds.values())
+
+    def alone(self) -> None:
+        """From here on no other process of the crew works beside this one: for what is to be timed."""
+        if self.helps:
+            raise NothingLeft
+        if self.crew:
+            self.crew.end()
 
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
         wanted = Listed("reproduction", tuple(recipes))
-        self._call_crew()
-        found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed())
-        self.network_seconds += sum(record.seconds for record in found)
+        found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed(self._call_crew, self._wait))
+        for record, cell in zip(found, wanted.cells(), strict=True):
+            self._seconds[Path(cell_name(cell.recipe, cell.seed))] = record.seconds
         # Another reproduction may have trained the cell under another name.
         return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
 
@@ -72,7 +98,7 @@ class Work:
                 found = record, _ = trained_into(cells, recipe, seed, also=partial(_keep_weights, path))
                 if record.failure:
                     raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
-        self.network_seconds += found[0].seconds
+        self._seconds[Path(path.name)] = found[0].seconds
         return replace(found[0], recipe=recipe), found[1]
 
     def rows(
@@ -85,8 +111,8 @@ class Work:
     ) -> list[Mapping[str, Any]]:
         """What ``measure`` says of every recipe's network with every seed of its own, in order.
 
-        A row is made once for the data as they are, and kept in ``folder``. Processes that want the same rows divide them
-        among themselves, and with them the training of the networks.
+        A row is made once for the data and by the code as they are, and kept in ``folder``. Processes that want the same
+        rows divide them among themselves, and with them the training of the networks.
 
         Args:
             recipes: The networks.
@@ -102,32 +128,36 @@ class Work:
             return folder / f"{key}-{cell_name(cell.recipe, cell.seed)}"
 
         def make(cell: Cell) -> Mapping[str, Any]:
+            self._call_crew()
+            facts = {"how": how, "data": self.checksum(cell.recipe.data), "code": self._code}
             try:
                 record, model = self.network(cell.recipe, cell.seed)
-                made = {"row": dict(measure(record, model)), "seconds": record.seconds}
+                made = facts | {"row": dict(measure(record, model)), "seconds": record.seconds}
             except NotTrained as failed:
-                made = {"row": {"failure": str(failed)}, "seconds": 0.0}
+                if not may_fail:
+                    raise
+                # Elsewhere it may train.
+                made = facts | {"row": {"failure": str(failed)}, "seconds": 0.0, "of": arithmetic()}
             if is_first_process():
-                write_sealed(path(cell), {"how": how, "data": self.checksum(cell.recipe.data), **made})
+                write_sealed(path(cell), made)
             return made
 
         places = {path(cell): cell for cell in cells}
 
         def kept(place: Path) -> Mapping[str, Any] | None:
-            found = _kept_row(place)
-            now = self.checksum(places[place].recipe.data)
-            # Rows of before data were noted are taken as they are.
-            return found if found is None or found.get("data", now) == now else None
+            found = _sealed(place)
+            now = {"data": self.checksum(places[place].recipe.data), "code": self._code, "of": arithmetic()}
+            # Rows of before something was noted are taken as they are.
+            if found is None or any(found.get(name, value) != value for name, value in now.items()):
+                return None
+            if "failure" in found["row"] and not may_fail:
+                raise NotTrained(found["row"]["failure"])
+            return found
 
-        before = self.network_seconds
-        self._call_crew()
-        found = dict(divided(cells, path, kept, make))
+        found = dict(divided(cells, path, kept, make, self._wait))
         # Of all networks, whoever made their rows.
-        self.network_seconds = before + sum(found[cell]["seconds"] for cell in cells)
-        rows = [found[cell]["row"] for cell in cells]
-        if not may_fail and (failed := [row["failure"] for row in rows if "failure" in row]):
-            raise NotTrained(failed[0])
-        return rows
+        self._seconds |= {Path(cell_name(cell.recipe, cell.seed)): found[cell]["seconds"] for cell in cells}
+        return [found[cell]["row"] for cell in cells]
 
     def parts(
         self,
@@ -137,8 +167,8 @@ class Work:
     ) -> list[Mapping[str, Any]]:
         """What ``make`` makes of every item, in order: for what is no row of a trained network.
 
-        A part is made once by the code as it is, and kept in ``folder``. Processes that want the same parts divide them
-        among themselves.
+        A part is made once by the code, torch and device as they are, and kept in ``folder``. Processes that want the same
+        parts divide them among themselves.
 
         Args:
             how: What all depend on besides their item: plain values, such as the name and the options of a procedure.
@@ -147,22 +177,35 @@ class Work:
         """
         folder = self.folder / "parts"
         make_writable(folder)
-        paths = [folder / f"{_key([code(), how, item])}.json" for item in items]
+        facts = {"how": how, "code": self._code, "of": arithmetic()}
+        paths = [folder / f"{_key([facts, item])}.json" for item in items]
 
         def keep(number: int) -> Any:
+            self._call_crew()
+            started = perf_counter()
+            part = make(items[number])
             # As it would be read, whoever made it: tuples as lists, and names in the place of numbers.
-            made = json.loads(json.dumps(make(items[number])))
+            made = json.loads(json.dumps({"part": part, "seconds": perf_counter() - started}))
             if is_first_process():
-                write_sealed(paths[number], made)
+                write_sealed(paths[number], {**facts, "item": items[number], **made})
             return made
 
-        self._call_crew()
-        found = dict(divided(range(len(items)), paths.__getitem__, _kept_row, keep))
-        return [found[number] for number in range(len(items))]
+        found = dict(divided(range(len(items)), paths.__getitem__, _sealed, keep, self._wait))
+        self._seconds |= {paths[number]: found[number]["seconds"] for number in found}
+        return [found[number]["part"] for number in range(len(items))]
 
     def _call_crew(self) -> None:
         if self.crew:
             self.crew.start()
+
+    def _wait(self, left: int) -> None:
+        """Says what is waited for, each time that changes; and that workers died, whose share is taken over."""
+        lost = self.crew.num_lost() if self.crew else 0
+        died = f"; {lost} of {self.crew.started} workers died" if self.crew and lost else ""
+        line = f"waiting for {left} that other processes make{died}"
+        if line != self._said_last:
+            self.say(line)
+            self._said_last = line
 
     def checksum(self, data: str) -> str:
         """What the data are now, looked at once."""
@@ -198,7 +241,7 @@ def _key(values: Any) -> str:
     return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _kept_row(path: Path) -> Mapping[str, Any] | None:
+def _sealed(path: Path) -> Mapping[str, Any] | None:
     try:
         found: Mapping[str, Any] = read_sealed(path)
     except (Damaged, OSError):

@@ -83,8 +83,8 @@ def _section(one: Reproduction, answer: Mapping[str, Any] | None, rule: str, fig
     machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
     # Networks may be from another reproduction, or have been trained side by side: their time is told by itself.
     networks = answer.get("network_seconds") or _row_seconds(answer)
-    trained = f" (training its networks, {networks:,.0f} s in all)" if networks else ""
-    if not networks and answer["recipes"] and answer["seconds"] < 10:
+    trained = f" (what it is made of, {networks:,.0f} s in all)" if networks else ""
+    if not networks and "network_seconds" not in answer and answer["recipes"] and answer["seconds"] < 10:
         trained = ", its networks being there from others"
     together = f" by {answer['workers']} processes" if answer.get("workers", 1) > 1 else ""
     parts.append(

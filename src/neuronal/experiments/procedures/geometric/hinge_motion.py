@@ -48,6 +48,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     result = protocol_table.measure(setting, work)
     rates = [replace(one, lr=lr) for one in setting.recipes for lr in setting.options["same_rates"]]
+    # All at once first: there is more to divide.
+    work.records(rates)
     rows = [row_of(recipe, work) for recipe in rates]
     data = drawn(load(rates[0].data), rates[0], rates[0].seeds[0])
     trained = [one for one, row in zip(rates, rows, strict=True) if one.seeds[0] in row["seeds"]]

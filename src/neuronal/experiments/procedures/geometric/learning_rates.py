@@ -27,9 +27,13 @@ JUDGED = (
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe at every one of ``rates``, with all seeds, choices on ``holdout`` of the training data."""
     rows, chosen = [], []
-    for recipe in setting.recipes:
-        work.say(recipe.name)
-        every = [replace(recipe, lr=lr, holdout=setting.options["holdout"]) for lr in setting.options["rates"]]
+    tried = [
+        [replace(recipe, lr=lr, holdout=setting.options["holdout"]) for lr in setting.options["rates"]]
+        for recipe in setting.recipes
+    ]
+    # All at once first: there is more to divide.
+    work.records([one for every in tried for one in every])
+    for recipe, every in zip(setting.recipes, tried, strict=True):
         rows += [row_of(one, work) for one in every]
         choice = choose(work.records(every), "lr")[0]
         chosen.append(

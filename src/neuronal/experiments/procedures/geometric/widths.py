@@ -38,10 +38,12 @@ JUDGED = (
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe at every one of ``widths``, two hidden layers of that width: signal at the start, test result."""
+    widths = setting.options["widths"]
+    # All at once first: there is more to divide.
+    work.records([replace(recipe, widths=(width, width)) for recipe in setting.recipes for width in widths])
     rows = []
     for recipe in setting.recipes:
-        for width in setting.options["widths"]:
-            work.say(f"{recipe.name}, {width} units")
+        for width in widths:
             one = replace(recipe, widths=(width, width))
             records = [record for record in work.records([one]) if record.failure is None]
             values = [record.metrics["rmse"] for record in records]

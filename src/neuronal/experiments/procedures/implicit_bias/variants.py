@@ -92,6 +92,7 @@ def step_costs(setting: Setting, work: Work) -> list[dict[str, Any]]:
         times = side_by_side(steps, "standard", rounds=40, warmup=5, cuda=device.type == "cuda")
         return {**asdict(times["own"]), "machine": machine}
 
+    work.alone()
     # What was timed on another machine is not taken for this one's.
     how = Setting(kinds, {**tuning, "machine": machine})
     return measured(how, work, "step costs", timed)

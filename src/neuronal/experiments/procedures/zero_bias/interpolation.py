@@ -49,10 +49,6 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         count = min(options["interpolated"], found.same_pattern.count)
         alike = pairs_of_equal_pattern(model, x, predicted, count, torch.Generator().manual_seed(seed))
         row = {
-            "name": recipe.name,
-            "neuron": recipe.family,
-            "seed": seed,
-            "data": recipe.data,
             "accuracy": record.metrics["accuracy"],
             "same_pattern": found.same_pattern.to_json(),
             "interpolated": len(alike),
@@ -63,16 +59,17 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             "unknown": found.unknown,
             "crossing": found.crossing.to_json(),
         }
-        return {"row": row, "pictures": _pictures(recipe.name, x, predicted == test.y, alike)}
+        return {"row": row, "pictures": _pictures(x, predicted == test.y, alike)}
 
     made = iter(work.rows(setting.recipes, {"procedure": "interpolation", **options}, looked_at))
     rows, pictures = [], []
     for recipe in setting.recipes:
         for seed in recipe.seeds:
             one = next(made)
-            rows.append(one["row"])
+            named = {"name": recipe.name, "neuron": recipe.family, "seed": seed, "data": recipe.data}
+            rows.append(named | one["row"])
             if recipe.family == "zero_bias" and seed == recipe.seeds[0]:
-                pictures += one["pictures"]
+                pictures += [{"name": recipe.name, **picture} for picture in one["pictures"]]
     return {"rows": rows, "pictures": pictures}
 
 
@@ -103,14 +100,14 @@ def interpolants_that_differ(
     return different
 
 
-def _pictures(name: str, x: Tensor, right: Tensor, pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def _pictures(x: Tensor, right: Tensor, pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
     """Pairs both classified right (Figure 7), and pairs both classified wrong (Figure 8), where there are any."""
     found = []
     for wanted in (True, False):
         chosen = [(i, j) for i, j in pairs if bool(right[i]) == bool(right[j]) == wanted]
         if chosen:
             rows = [_row(x[i], x[j]) for i, j in _apart(x, chosen)[:ROWS]]
-            found.append({"name": name, "right": wanted, "rows": rows})
+            found.append({"right": wanted, "rows": rows})
     return found
 
 

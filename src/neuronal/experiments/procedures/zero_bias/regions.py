@@ -48,9 +48,6 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         conic = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=True)
         verdicts = _certified(model, x, y, predicted, options, generator)
         return {
-            "name": recipe.name,
-            "neuron": recipe.family,
-            "seed": seed,
             "accuracy": record.metrics["accuracy"],
             "groups": len(groups),
             "largest_group": max(map(len, groups), default=0),
@@ -62,7 +59,12 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             "unknown": verdicts.count("unknown"),
         }
 
-    rows = work.rows(setting.recipes, {"procedure": "regions", **options}, mixed)
+    made = iter(work.rows(setting.recipes, {"procedure": "regions", **options}, mixed))
+    rows = [
+        {"name": recipe.name, "neuron": recipe.family, "seed": seed, **next(made)}
+        for recipe in setting.recipes
+        for seed in recipe.seeds
+    ]
     return {"rows": rows, "cone": options["cone"], "points": options["points"]}
 
 
