@@ -62,7 +62,7 @@ class Work:
         self.say = say or (lambda line: None)
         self._code = code()
         self._checksums: dict[str, str] = {}
-        self._seconds: dict[Path, float] = {}
+        self._seconds: dict[str, float] = {}
         self._said_last = ""
 
     @property
@@ -82,7 +82,7 @@ class Work:
         wanted = Listed("reproduction", tuple(recipes))
         found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed(self._call_crew, self._wait))
         for record, cell in zip(found, wanted.cells(), strict=True):
-            self._seconds[Path(cell_name(cell.recipe, cell.seed))] = record.seconds
+            self._seconds[cell_name(cell.recipe, cell.seed)] = record.seconds
         # Another reproduction may have trained the cell under another name.
         return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
 
@@ -98,7 +98,7 @@ class Work:
                 found = record, _ = trained_into(cells, recipe, seed, also=partial(_keep_weights, path))
                 if record.failure:
                     raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
-        self._seconds[Path(path.name)] = found[0].seconds
+        self._seconds[path.name] = found[0].seconds
         return replace(found[0], recipe=recipe), found[1]
 
     def rows(
@@ -156,7 +156,7 @@ class Work:
 
         found = dict(divided(cells, path, kept, make, self._wait))
         # Of all networks, whoever made their rows.
-        self._seconds |= {Path(cell_name(cell.recipe, cell.seed)): found[cell]["seconds"] for cell in cells}
+        self._seconds |= {cell_name(cell.recipe, cell.seed): found[cell]["seconds"] for cell in cells}
         return [found[cell]["row"] for cell in cells]
 
     def parts(
@@ -191,7 +191,7 @@ class Work:
             return made
 
         found = dict(divided(range(len(items)), paths.__getitem__, _sealed, keep, self._wait))
-        self._seconds |= {paths[number]: found[number]["seconds"] for number in found}
+        self._seconds |= {paths[number].name: found[number]["seconds"] for number in found}
         return [found[number]["part"] for number in range(len(items))]
 
     def _call_crew(self) -> None:
