@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import replace
-from multiprocessing import get_context
 from subprocess import PIPE, Popen
 
 import pytest
@@ -12,6 +11,7 @@ from neuronal.experiments.claim import Claimed, claim, divided
 from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import Watch
 from neuronal.recipes.zero_bias.networks import MNIST_FCN, smoke
+from tests.experiments.side_by_side import made_by_two
 
 CELLS = [Cell(replace(smoke(MNIST_FCN), seeds=(0, 1, 2, 3)), seed) for seed in range(4)]
 HOLDER = """
@@ -32,16 +32,7 @@ def train_all(folder, trained):
 
 @pytest.mark.timeout(120)
 def test_processes_divide_the_cells_among_themselves(tmp_path):
-    context = get_context("spawn")
-    trained = context.Queue()
-    workers = [context.Process(target=train_all, args=(tmp_path, trained)) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert sorted(trained.get(timeout=5) for _ in CELLS) == [0, 1, 2, 3]
-    assert trained.empty()
+    assert made_by_two(train_all, tmp_path) == [0, 1, 2, 3]
     assert [read(tmp_path / cell_name(cell.recipe, cell.seed)).seed for cell in CELLS] == [0, 1, 2, 3]
 
 

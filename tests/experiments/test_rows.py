@@ -1,7 +1,6 @@
 """Rows and other parts of a result: made once, kept, and divided among the processes that want them."""
 
 from dataclasses import replace
-from multiprocessing import get_context
 from time import sleep
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from neuronal.experiments import work as work_module
 from neuronal.experiments.work import NotTrained, Work
 from neuronal.recipes.implicit_bias.networks import DIGITS
+from tests.experiments.side_by_side import made_by_two
 
 RECIPES = [replace(DIGITS, name=f"{share}", fraction=share, seeds=(0, 1)) for share in (0.1, 0.2)]
 
@@ -52,16 +52,7 @@ def make_all(folder, made):
 
 @pytest.mark.timeout(120)
 def test_processes_divide_the_rows_among_themselves(tmp_path):
-    context = get_context("spawn")
-    made = context.Queue()
-    workers = [context.Process(target=make_all, args=(tmp_path, made)) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert sorted(made.get(timeout=5) for _ in range(4)) == [0, 0, 1, 1]
-    assert made.empty()
+    assert made_by_two(make_all, tmp_path) == [0, 0, 1, 1]
 
 
 def test_rows_of_other_code_are_made_again_of_the_same_networks(tmp_path, monkeypatch):
@@ -179,16 +170,7 @@ def make_parts(folder, made):
 
 @pytest.mark.timeout(120)
 def test_processes_divide_the_parts_among_themselves(tmp_path):
-    context = get_context("spawn")
-    made = context.Queue()
-    workers = [context.Process(target=make_parts, args=(tmp_path, made)) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert sorted(made.get(timeout=5) for _ in ITEMS) == [1, 2, 3]
-    assert made.empty()
+    assert made_by_two(make_parts, tmp_path) == [1, 2, 3]
 
 
 def test_a_value_that_is_no_number_is_refused(tmp_path):
