@@ -361,6 +361,8 @@ def test_a_paper_is_all_of_its_tables_and_figures(tmp_path, capsys, monkeypatch)
     assert capsys.readouterr().err == (
         "neuronal: --seeds and --model go with one table or figure, got all 3 of farkas.\n"
     )
+    assert main(["reproduce", "farkass", "--scale", "smoke"]) == 2
+    assert "Unknown paper 'farkass'. Did you mean 'farkas'?" in capsys.readouterr().err
     assert main(["reproduce", "farkas", "--scale", "tiny"]) == 2
     assert "Unknown scale 'tiny'" in capsys.readouterr().err
 

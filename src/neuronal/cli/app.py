@@ -95,5 +95,5 @@ def _usage(wrong: Any, words: Sequence[str]) -> str:
         return (
             unknown("command", given[0], existing) if given else f"Missing command. There are: {', '.join(existing)}."
         )
-    message = " ".join(wrong.format_message().split())
-    return f"{message} See: {getattr(context, 'command_path', 'neuronal')} --help"
+    message = " ".join(wrong.format_message().split()).rstrip(".")
+    return f"{message}. See: {getattr(context, 'command_path', 'neuronal')} --help"

@@ -89,8 +89,9 @@ def _named(name: str, scale: str) -> list[Reproduction]:
     from neuronal.experiments.reproduction import SCALES
     from neuronal.recipes import PAPERS, REPRODUCTIONS
 
-    if name not in PAPERS:
+    if "/" in name:
         return [find(REPRODUCTIONS, name, "reproduction")]
+    find(PAPERS, name, "paper")
     find(SCALES, scale, "scale")
     return [one for one in REPRODUCTIONS.values() if one.name.startswith(f"{name}/") and scale in one.scales]
 

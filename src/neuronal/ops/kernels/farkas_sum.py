@@ -88,9 +88,12 @@ def _forward(
     b = tl.load(offsets + head).to(tl.float32)
     b_tail = tl.load(offsets + tail, tail < M, other=0.0).to(tl.float32)
     beta = tl.load(last).to(tl.float32)
-    needed = cutoff * (1.0 + base * M) - base * (tl.sum(b, 0) + tl.sum(b_tail, 0))
-    slack = relu(beta - needed) if MAX else tl.maximum(beta, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(beta))) + margin
-    closing = needed + slack - base * (tl.sum(z, 1) + tl.sum(z_tail, 1))
+    if MAX:
+        reach = cutoff * (1.0 + base * M)
+        slack = reach + relu(beta - reach + base * (tl.sum(b, 0) + tl.sum(b_tail, 0)))
+    else:
+        slack = tl.maximum(beta, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(beta))) + margin + cutoff * (1.0 + base * M)
+    closing = slack - base * (tl.sum(b, 0) + tl.sum(b_tail, 0)) - base * (tl.sum(z, 1) + tl.sum(z_tail, 1))
     y = relu(z + b[None, :])
     y_tail = relu(tl.where(free, z_tail + b_tail[None, :], closing[:, None]))
     result += start_of(tile, blocks, positions, M + 1, LAST, R)
