@@ -1,5 +1,7 @@
 """Tables and figures of errors, with what the paper reports beside them."""
 
+import re
+
 import pytest
 
 from neuronal.experiments.procedures.farkas.claims import learnt
@@ -68,3 +70,40 @@ def test_every_run_is_drawn_and_failures_are_marked(answer):
     assert "2 failed" in errors.svg
     assert "Open diamonds" not in errors.caption
     assert "training error" in curves.svg
+
+
+def legends(answer):
+    """The networks named in each figure of curves."""
+    return [[name for name in "abcdefghijkl" if f">{name}</text>" in one.svg] for one in drawings(answer)[1:]]
+
+
+def test_networks_trained_equally_long_share_a_figure(answer):
+    answer["result"]["rows"] = [row(name, [0.9]) for name in "abc"]
+    answer["recipes"] = [{"name": n, "epochs": e, "schedule": "constant"} for n, e in (("a", 2), ("b", 9), ("c", 2))]
+    assert legends(answer) == [["a", "c"], ["b"]]
+
+
+@pytest.mark.parametrize(("networks", "sizes"), [(8, [8]), (9, [5, 4]), (12, [6, 6])])
+def test_many_networks_are_divided_evenly(answer, networks, sizes):
+    answer["result"]["rows"] = [row(name, [0.9]) for name in "abcdefghijkl"[:networks]]
+    assert list(map(len, legends(answer))) == sizes
+
+
+def test_standard_units_are_dashed(answer):
+    answer["result"]["rows"] = [row("a", [0.9]) | {"neuron": "standard"}, row("b", [0.9])]
+    curves = drawings(answer)[1]
+    assert "dashed for standard units" in curves.caption
+    # One run and one line of the legend.
+    assert curves.svg.count("stroke-dasharray: ") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "in_one_column"), [("short", False), ("a name that is too long for two columns", True)]
+)
+def test_long_names_stand_below_each_other(answer, name, in_one_column):
+    answer["result"]["rows"] = [row(f"{name} {number}", [0.9]) for number in range(2)]
+    svg = drawings(answer)[1].svg
+    (x, y), (other_x, other_y) = (
+        re.search(rf'x="([\d.]+)" y="([\d.]+)"[^>]*>{name} {n}<', svg).groups() for n in range(2)
+    )
+    assert (x == other_x, y == other_y) == (in_one_column, not in_one_column)

@@ -48,6 +48,7 @@ def published(base: Recipe, *depths: int) -> tuple[Recipe, ...]:
 
 def advantage(*depths: int, within: float) -> tuple[dict[str, Any], ...]:
     """What Tables 1 and 2 are read as."""
+    points = f"{within:g} point{'' if within == 1 else 's'}"
     lower = tuple(
         better(
             f"FarkasNet{depth}, no norm",
@@ -61,7 +62,7 @@ def advantage(*depths: int, within: float) -> tuple[dict[str, Any], ...]:
             f"FarkasNet{depth}, batch norm",
             f"ResNet{depth}, batch norm",
             within,
-            f"With batch norm FarkasNet{depth} and ResNet{depth} are alike (within {within:g} points)",
+            f"With batch norm FarkasNet{depth} and ResNet{depth} are alike (within {points})",
         )
         for depth in depths
     )

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
+from neuronal.experiments.procedures.farkas.claims import rows_of
 from neuronal.report.figures import COLOURS, Drawing, Sheet, blank, colour
 
 LINES = len(COLOURS)
 """Lines a figure has at most: as many as there are colours."""
 FEW = 6
 """Lines where they come in threes."""
+LONG = 32
+"""Letters of a name that has a line of a legend for itself."""
 
 
 def _accuracy(answer: Mapping[str, Any]) -> list[Drawing]:
@@ -31,9 +36,14 @@ def _errors(answer: Mapping[str, Any]) -> Drawing:
             sheet.axes.plot(good, [place] * len(good), "o", color=shade, markersize=4)
             if row["failed"]:
                 sheet.axes.plot(100 * (1 - chance), place, "x", color="#b00020", markersize=6)
-                sheet.axes.annotate(
-                    f"{len(row['failed'])} failed ", (100 * (1 - chance), place), ha="right", va="center", fontsize=7
-                )
+                # To the right: nothing is much worse than chance, so that no dot is there.
+                beside: dict[str, Any] = {
+                    "xytext": (5, 0),
+                    "textcoords": "offset points",
+                    "va": "center",
+                    "fontsize": 7,
+                }
+                sheet.axes.annotate(f"{len(row['failed'])} failed", (100 * (1 - chance), place), **beside)
             if given := answer["reported"].get(row["name"], {}).get("error"):
                 sheet.axes.plot(given, place, "D", markerfacecolor="none", color="#666666", markersize=5)
         sheet.axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
@@ -45,22 +55,35 @@ def _errors(answer: Mapping[str, Any]) -> Drawing:
 
 
 def _curves(answer: Mapping[str, Any]) -> list[Drawing]:
-    """Training errors, as many networks on a figure as there are colours."""
-    rows = [row for row in answer["result"]["rows"] if max(map(len, row["while_training"].values())) > 1]
-    found = []
-    for start in range(0, len(rows), LINES):
-        with blank(f"{answer['reproduction']}-curves-{start}") as sheet:
-            for number, row in enumerate(rows[start : start + LINES]):
-                for place, curve in enumerate(row["while_training"].values()):
-                    label = row["name"] if place == 0 else None
-                    errors = [100 * (1 - a) for a in curve]
-                    sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), linewidth=1, label=label)
-            sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
-            _legend_below(sheet)
-        found.append(
-            Drawing(sheet.svg, "While training", "Training error, every run a line; one that breaks down ends.")
-        )
-    return found
+    """Training errors; networks that were trained equally long together, as many on a figure as there are colours."""
+    groups: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows_of(answer):
+        longest = max(map(len, row["while_training"].values()))
+        if longest > 1:
+            groups.setdefault(row.get("epochs", longest), []).append(row)
+    figures = [part for rows in groups.values() for part in _parts(rows)]
+    return [_training(f"{answer['reproduction']}-curves-{number}", rows) for number, rows in enumerate(figures)]
+
+
+def _parts(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[Mapping[str, Any]]]:
+    """As few as colours allow, of about one size."""
+    size = ceil(len(rows) / ceil(len(rows) / LINES))
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _training(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
+    with blank(name) as sheet:
+        for number, row in enumerate(rows):
+            style: dict[str, Any] = {"linestyle": "--" if row["neuron"] == "standard" else "-", "linewidth": 1}
+            for place, curve in enumerate(row["while_training"].values()):
+                label = row["name"] if place == 0 else None
+                errors = [100 * (1 - a) for a in curve]
+                sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), label=label, **style)
+        sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
+        _whole_epochs(sheet)
+        _legend_below(sheet)
+    caption = "Training error, every run a line, dashed for standard units; one that breaks down ends."
+    return Drawing(sheet.svg, "While training", caption)
 
 
 def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
@@ -73,6 +96,7 @@ def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
                 for number, row in enumerate(rows[start : start + FEW]):
                     _mean(sheet, number, row["name"], [of[measure] for of in row["over_training"].values()])
                 sheet.axes.set(xlabel="epoch", ylabel=label, ylim=limits)
+                _whole_epochs(sheet)
                 _legend_below(sheet)
             caption = "After every epoch, 0 is before training; means over the runs that got so far."
             found.append(Drawing(sheet.svg, label.removesuffix(" (%)").capitalize(), caption))
@@ -86,9 +110,15 @@ def _mean(sheet: Sheet, number: int, label: str, curves: Sequence[Sequence[float
 
 
 def _legend_below(sheet: Sheet) -> None:
-    """Out of the way of the lines."""
-    sheet.figure.set_size_inches(4.6, 3.8)
-    sheet.axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncol=2)
+    """Out of the way of the lines; in one column if names are long, since two would be wider than the figure."""
+    names = sheet.axes.get_legend_handles_labels()[1]
+    columns = 1 if max(map(len, names)) > LONG else 2
+    sheet.figure.set_size_inches(4.6, 3.0 + 0.15 * (1 + len(names) // columns))
+    sheet.figure.legend(fontsize=7, loc="outside lower center", ncol=columns)
+
+
+def _whole_epochs(sheet: Sheet) -> None:
+    sheet.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _born_dead(answer: Mapping[str, Any]) -> list[Drawing]:

@@ -101,7 +101,7 @@ def _judge(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
 
 
 def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
-    own, other = (_by_seed(rows[claim[key]], chance) for key in ("row", "than"))
+    own, other = (by_seed(rows[claim[key]], chance) for key in ("row", "than"))
     gap = difference(own, other)
     seeds = own.keys() & other.keys()
     won, lost = (sum(sign * (own[seed] - other[seed]) > 0 for seed in seeds) for sign in (1, -1))
@@ -168,7 +168,8 @@ def _fails(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     return "reproduced", text
 
 
-def _by_seed(row: Mapping[str, Any], chance: float) -> dict[int, float]:
+def by_seed(row: Mapping[str, Any], chance: float) -> dict[int, float]:
+    """Accuracies, a run that failed being one at chance."""
     return _sound(row) | {int(seed): chance for seed in row["failed"]}
 
 
