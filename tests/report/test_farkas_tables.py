@@ -5,6 +5,7 @@ import re
 import pytest
 
 from neuronal.experiments.procedures.farkas.claims import learnt
+from neuronal.report import figures
 from neuronal.report.drawn import cells
 from neuronal.report.papers import drawings, tables
 
@@ -77,16 +78,39 @@ def legends(answer):
     return [[name for name in "abcdefghijkl" if f">{name}</text>" in one.svg] for one in drawings(answer)[1:]]
 
 
-def test_networks_trained_equally_long_share_a_figure(answer):
-    answer["result"]["rows"] = [row(name, [0.9]) for name in "abc"]
-    answer["recipes"] = [{"name": n, "epochs": e, "schedule": "constant"} for n, e in (("a", 2), ("b", 9), ("c", 2))]
+def known(rows, epochs=(), scaling=()):
+    """Recipes of the rows; 2 epochs and inputs as they are where nothing else is said."""
+    facts = {"epochs": 2, "schedule": "constant", "scaling": "unit"}
+    recipes = [{"name": one["name"]} | facts for one in rows]
+    for recipe, value in zip(recipes, epochs, strict=False):
+        recipe["epochs"] = value
+    for recipe, value in zip(recipes, scaling, strict=False):
+        recipe["scaling"] = value
+    return recipes
+
+
+def test_networks_with_the_same_inputs_share_a_figure(answer):
+    rows = answer["result"]["rows"] = [row(name, [0.9]) for name in "abc"]
+    answer["recipes"] = known(rows, epochs=(2, 9, 2), scaling=("unit", "standardise", "unit"))
     assert legends(answer) == [["a", "c"], ["b"]]
+    answer["recipes"] = known(rows, epochs=(2, 9, 2))
+    assert legends(answer) == [["a", "b", "c"]]
 
 
-@pytest.mark.parametrize(("networks", "sizes"), [(8, [8]), (9, [5, 4]), (12, [6, 6])])
-def test_many_networks_are_divided_evenly(answer, networks, sizes):
-    answer["result"]["rows"] = [row(name, [0.9]) for name in "abcdefghijkl"[:networks]]
-    assert list(map(len, legends(answer))) == sizes
+def test_many_networks_are_divided_by_how_long_they_were_trained(answer):
+    rows = answer["result"]["rows"] = [row(name, [0.9]) for name in "abcdefghi"]
+    answer["recipes"] = known(rows, epochs=(2, 9, 2))
+    assert legends(answer) == [["a", "c", "d", "e", "f", "g", "h", "i"], ["b"]]
+    # Those with standard units are told from the others by their dashes.
+    rows[:2] = [one | {"neuron": "standard"} for one in rows[:2]]
+    assert legends(answer) == [list("abcdefghi")]
+
+
+def test_standard_and_other_units_share_colours(answer):
+    answer["result"]["rows"] = [row("a", [0.9]) | {"neuron": "standard"}, row("b", [0.9])]
+    svg = drawings(answer)[1].svg
+    assert figures.colour(0).lower() in svg
+    assert figures.colour(1).lower() not in svg
 
 
 def test_standard_units_are_dashed(answer):

@@ -16,8 +16,8 @@ FIGURES = "figures"
 """Folder beside the page."""
 NOTE = (
     "Written by `neuronal findings` from the files in `results/`; every line names what measures it again. After ± stands "
-    "the standard error of a mean over seeds; three seeds say little of spread, and what they leave open is judged in part. "
-    "What is ours and not the paper's starts with “Beyond the paper” and is shown or not shown."
+    "the standard error of a mean over seeds; three seeds say little of spread. How claims are judged stands below each "
+    "title. What is ours and not the paper's starts with “Beyond the paper” and is shown or not shown."
 )
 
 

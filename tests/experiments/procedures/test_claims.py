@@ -3,7 +3,7 @@
 import pytest
 
 from neuronal.experiments.procedures.farkas.accuracy_table import JUDGED, findings
-from neuronal.experiments.procedures.farkas.claims import judged, learnt, outcome, rows_of
+from neuronal.experiments.procedures.farkas.claims import epochs_said, judged, learnt, outcome, rows_of
 from neuronal.experiments.record import Failure, Record
 
 CHANCE = 0.1
@@ -60,6 +60,30 @@ def test_one_that_never_left_chance_may_only_be_slower():
 
 
 @pytest.mark.parametrize(
+    ("kind", "own", "words"),
+    [
+        ("better", [0.70, 0.71, 0.72], "worse beyond chance"),
+        ("better", [0.70, 0.91, 0.72], "these seeds leave it open"),
+        ("better", [0.90, 0.85, 0.70], "these seeds leave it open"),
+        ("better", [0.80, 0.81, 0.82 + 1e-4], "these seeds leave it open"),
+        ("alike", [0.70, 0.71, 0.72], "apart beyond chance"),
+        ("alike", [0.90, 0.91, 0.92], "apart beyond chance"),
+        ("alike", [0.70, 0.91, 0.90], "these seeds leave it open"),
+        # Different beyond chance, but perhaps by no more than allowed.
+        ("alike", [0.817, 0.82, 0.837], "these seeds leave it open"),
+    ],
+)
+def test_what_is_not_reproduced_is_refuted_or_open(kind, own, words):
+    claim = {"kind": kind, "row": "a", "than": "b", "text": "t", "within": 1.0}
+    (found,) = judged([claim], [row("a", own), row("b", [0.80, 0.81, 0.82 + 1e-4])], CHANCE)
+    assert (found.verdict, found.numbers.endswith(f"; {words}")) == ("not reproduced", True)
+
+
+def test_epochs_are_counted_in_words():
+    assert [epochs_said(1), epochs_said(8), epochs_said(8, 24)] == ["1 epoch", "8 epochs", "8 or 24 epochs"]
+
+
+@pytest.mark.parametrize(
     ("schedule", "epochs", "broken", "expected"),
     [
         ("constant", 6, False, "reproduced"),
@@ -72,7 +96,8 @@ def test_one_that_never_left_chance_may_only_be_slower():
 def test_a_network_has_five_epochs_at_its_first_rate_to_fail(schedule, epochs, broken, expected):
     """As in the paper; one that broke down needs none."""
     failed = row("a", [], broken=(0, 1)) if broken else row("a", [0.1, 0.1])
-    answer = {"recipes": [{"name": "a", "epochs": epochs, "schedule": schedule}], "result": {"rows": [failed]}}
+    recipe = {"name": "a", "epochs": epochs, "schedule": schedule, "scaling": "unit"}
+    answer = {"recipes": [recipe], "result": {"rows": [failed]}}
     (found,) = judged([{"kind": "fails", "row": "a", "text": "t"}], rows_of(answer), CHANCE)
     assert found.verdict == expected
     assert ("2 broke down, 0 stayed at chance" if broken else "0 broke down, 2 stayed at chance") in found.numbers
@@ -152,9 +177,10 @@ def test_the_rules_name_both_thresholds_of_failing():
 
 
 def test_rows_know_the_epochs_of_their_recipes():
-    recipes = [{"name": "a", "epochs": 20, "schedule": "step"}]
+    recipes = [{"name": "a", "epochs": 20, "schedule": "step", "scaling": "unit"}]
     one, other = rows_of({"result": {"rows": [row("a", [0.5]), row("b", [0.5])]}, "recipes": recipes})
     assert (one["epochs"], one["epochs_at_first_rate"]) == (20, pytest.approx(6))
+    assert one["scaling"] == "unit"
     assert "epochs" not in other
 
 

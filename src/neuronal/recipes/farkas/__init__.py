@@ -48,7 +48,6 @@ def published(base: Recipe, *depths: int) -> tuple[Recipe, ...]:
 
 def advantage(*depths: int, within: float) -> tuple[dict[str, Any], ...]:
     """What Tables 1 and 2 are read as."""
-    points = f"{within:g} point{'' if within == 1 else 's'}"
     lower = tuple(
         better(
             f"FarkasNet{depth}, no norm",
@@ -57,7 +56,12 @@ def advantage(*depths: int, within: float) -> tuple[dict[str, Any], ...]:
         )
         for depth in depths
     )
-    same = tuple(
+    return lower + same(*depths, within=within)
+
+
+def same(*depths: int, within: float) -> tuple[dict[str, Any], ...]:
+    points = f"{within:g} point{'' if within == 1 else 's'}"
+    return tuple(
         alike(
             f"FarkasNet{depth}, batch norm",
             f"ResNet{depth}, batch norm",
@@ -66,7 +70,6 @@ def advantage(*depths: int, within: float) -> tuple[dict[str, Any], ...]:
         )
         for depth in depths
     )
-    return lower + same
 
 
 UNMATCHED = better(
@@ -115,9 +118,10 @@ TABLE1 = Reproduction(
     reported=REPORTED_1,
     departs=(
         f"Small: {SHORT} epochs with batch norm, {SHORT_PLAIN} without and {SHORT_DEEP} from 50 layers on, instead of 200, "
-        "the rate cut at the same shares; no claim compares networks of different epochs. "
-        f"{SIZES} The authors' FarkasNets stand beside as published; at "
-        "scale small only 18 without norm, whose size differs much."
+        "the rate cut at the same shares of them; no claim compares networks of different epochs. Errors are those of the "
+        "start of a training, far from the reported ones, and three seeds spread too far to show two of them alike to a "
+        f"point. {SIZES} The authors' FarkasNets stand beside as published; at scale small only 18 without norm, whose "
+        "size differs much."
     ),
 )
 REPORTED_2 = {
@@ -205,7 +209,10 @@ TABLE3 = Reproduction(
         "smoke": Setting(
             tuple(map(small_enough, normed(TINY, 50))), {"classes": 10, "claims": lower(50, when="At the end")}
         ),
-        "paper": Setting(normed(IMAGENET, *DEEP), {"classes": 1000, "claims": lower(*DEEP, when="After 30 epochs")}),
+        "paper": Setting(
+            normed(IMAGENET, *DEEP),
+            {"classes": 1000, "claims": (*lower(50, when="After 30 epochs"), *same(101, 152, within=1.0))},
+        ),
     },
     reported={
         "ResNet50, batch norm": {"error": 25.64},
@@ -217,7 +224,8 @@ TABLE3 = Reproduction(
     },
     departs=(
         "The paper's code for ImageNet is not public: rate 0.1, batches of 256, weight decay 1e-4, cuts at 30, 60 and 80 "
-        "per cent and random resized crops are our choice. Networks have their full width; FarkasNets are matched to 2%."
+        "per cent and random resized crops are our choice. Networks have their full width; FarkasNets are matched to 2%. "
+        "Of the paper's top-1 and top-5 errors the first are measured."
     ),
 )
 FIRST_EPOCH = Reproduction(
@@ -236,8 +244,10 @@ FIRST_EPOCH = Reproduction(
         ),
     },
     departs=(
-        "Small: CIFAR-10 and the networks of Table 1; the paper shows ImageNet, where it sees about 20 points. "
-        "The test error is that after one epoch at a constant rate of 0.1."
+        "Small: CIFAR-10, and networks of the sizes of Table 1 and one of 152 layers, FarkasNets with means, as the paper "
+        "has them for ImageNet, which it shows and where it sees about 20 points. The test error is that after one epoch "
+        "at a constant rate of 0.1; a run below 1.5 times chance counts as failed, though after one epoch it may only be "
+        "slow."
     ),
 )
 

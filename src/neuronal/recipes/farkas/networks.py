@@ -102,6 +102,7 @@ SIZES = (
     "between stages, batch norm without parameters after every ReLU. FarkasNets have the same layout and as many "
     "parameters, to 1.1%, where the authors' 18 has 304,255. The last bias is the paper's maximum, which farkas/margin "
     "compares with a strict one; the last convolution of a bottleneck starts as torch does it, where the authors' starts "
-    "six times smaller. The last, smaller batch of an epoch is kept."
+    "six times smaller. Sums are the paper's; the authors' code has means everywhere. The last, smaller batch of an epoch "
+    "is kept."
 )
 """What is the same of all networks of the tables."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ from matplotlib.ticker import MaxNLocator
 from neuronal.experiments.procedures.farkas.claims import rows_of
 from neuronal.report.figures import COLOURS, Drawing, Sheet, blank, colour
 
-LINES = len(COLOURS)
-"""Lines a figure has at most: as many as there are colours."""
 FEW = 6
 """Lines where they come in threes."""
 LONG = 32
@@ -55,26 +53,33 @@ def _errors(answer: Mapping[str, Any]) -> Drawing:
 
 
 def _curves(answer: Mapping[str, Any]) -> list[Drawing]:
-    """Training errors; networks that were trained equally long together, as many on a figure as there are colours."""
-    groups: dict[int, list[Mapping[str, Any]]] = {}
-    for row in rows_of(answer):
-        longest = max(map(len, row["while_training"].values()))
-        if longest > 1:
-            groups.setdefault(row.get("epochs", longest), []).append(row)
-    figures = [part for rows in groups.values() for part in _parts(rows)]
+    """Training errors; networks with the same inputs together, and where they are too many, those trained equally long."""
+    drawn = [row for row in rows_of(answer) if max(map(len, row["while_training"].values())) > 1]
+    figures: list[list[Mapping[str, Any]]] = []
+    for rows in _by(drawn, "scaling"):
+        figures += [rows] if max(Counter(map(_is_standard, rows)).values()) <= len(COLOURS) else _by(rows, "epochs")
     return [_training(f"{answer['reproduction']}-curves-{number}", rows) for number, rows in enumerate(figures)]
 
 
-def _parts(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[Mapping[str, Any]]]:
-    """As few as colours allow, of about one size."""
-    size = ceil(len(rows) / ceil(len(rows) / LINES))
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
+def _by(rows: Sequence[Mapping[str, Any]], key: str) -> list[list[Mapping[str, Any]]]:
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row.get(key), []).append(row)
+    return list(groups.values())
+
+
+def _is_standard(row: Mapping[str, Any]) -> bool:
+    return bool(row["neuron"] == "standard")
 
 
 def _training(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
+    """Colours are counted for standard and other units apart, so that networks which are compared mostly share one."""
+    counts: Counter[bool] = Counter()
     with blank(name) as sheet:
-        for number, row in enumerate(rows):
-            style: dict[str, Any] = {"linestyle": "--" if row["neuron"] == "standard" else "-", "linewidth": 1}
+        for row in rows:
+            number = counts[_is_standard(row)]
+            counts[_is_standard(row)] += 1
+            style: dict[str, Any] = {"linestyle": "--" if _is_standard(row) else "-", "linewidth": 1}
             for place, curve in enumerate(row["while_training"].values()):
                 label = row["name"] if place == 0 else None
                 errors = [100 * (1 - a) for a in curve]
@@ -82,7 +87,10 @@ def _training(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
         sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
         _whole_epochs(sheet)
         _legend_below(sheet)
-    caption = "Training error, every run a line, dashed for standard units; one that breaks down ends."
+    caption = (
+        "Training error, every run a line, dashed for standard units; one that breaks down ends, and is not there if it did "
+        "in the first epoch."
+    )
     return Drawing(sheet.svg, "While training", caption)
 
 

@@ -26,19 +26,22 @@ from neuronal.train.schedule import SCHEDULES
 
 STUCK = 1.5
 """A network whose accuracy is below so many times chance has not learnt."""
+WORSE, OPEN = "worse beyond chance", "these seeds leave it open"
+"""What is said of a claim that is not reproduced."""
 PATIENCE = 5
 """Epochs at the first rate after which the paper calls a run without progress failed."""
 Rows = Mapping[str, Mapping[str, Any]]
 Claim = Mapping[str, Any]
 
 IN_WORDS = (
-    "Better: a 95% interval of the difference, seed by seed, says so; no seed worse and some better is a part. Where a run "
-    "of the other neither left chance nor broke down, it is a part at most: the other may only be slower. Alike: "
-    "that interval lies within the points named; if only its mean does, or a run failed, it is a part; seeds that failed "
-    "in either are left out, and if none is left nothing is measured. A run has failed if its loss stopped being "
-    f"finite or its accuracy at the end is below {STUCK:g} times chance (15% for 10 classes), and counts as chance in what "
-    "is better; the paper calls failed what made no progress in the first five epochs, and where a run stayed at chance for "
-    "fewer at its first rate, that it does not train is a part at most."
+    "Better: a 95% interval of the difference, seed by seed, says so (each by itself, not for all claims at once); no "
+    "seed worse and some better is a part. Otherwise the numbers say whether it is worse by such an interval or left "
+    "open. Where a run of the other neither left chance nor broke down, it is a part at most: the other may only be "
+    "slower. Alike: that interval lies within the points named; if only its mean does, or a run failed, it is a part; "
+    "seeds that failed in either are left out, and if none is left nothing is measured. A run has failed if its loss "
+    f"stopped being finite or its accuracy at the end is below {STUCK:g} times chance (15% for 10 classes), and counts as "
+    "chance in what is better; the paper calls failed what made no progress in the first five epochs, and where a run "
+    "stayed at chance for fewer at its first rate, that it does not train is a part at most."
 )
 """The same as a page says it."""
 
@@ -64,11 +67,12 @@ def learnt(accuracy: Mapping[str, float], broken: Mapping[str, str], chance: flo
 
 
 def rows_of(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The rows of a result, each with its epochs, and those at its first rate, if its recipe is there."""
+    """The rows of a result, each with its epochs, those at its first rate, and its scaling, if its recipe is there."""
     known = {
         recipe["name"]: {
             "epochs": recipe["epochs"],
             "epochs_at_first_rate": recipe["epochs"] * _share(recipe["schedule"]),
+            "scaling": recipe["scaling"],
         }
         for recipe in answer.get("recipes", ())
     }
@@ -111,6 +115,8 @@ def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
         verdict = "reproduced in part" if slow else "reproduced"
     text = f"{100 * gap.mean:+.2f} points of accuracy{_interval(gap)}; {_both(claim, rows)}"
     text += "" if verdict == "reproduced" else f"; better in {won} of {len(seeds)} seeds"
+    if verdict == "not reproduced":
+        text += f"; {WORSE if gap.is_shown else OPEN}"
     return verdict, text + slow
 
 
@@ -120,7 +126,7 @@ def _slow(row: Mapping[str, Any]) -> str:
     if not stuck:
         return ""
     who = "the other" if len(stuck) == row["seeds"] else f"{len(stuck)} of {row['seeds']} runs of the other"
-    time = f" after {row['epochs']} epochs" if row.get("epochs") else ""
+    time = f" after {epochs_said(row['epochs'])}" if row.get("epochs") else ""
     return f"; {who} had not left chance{time}"
 
 
@@ -137,7 +143,11 @@ def _alike(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     verdict: Verdict = "reproduced in part" if 100 * abs(gap.mean) <= claim["within"] else "not reproduced"
     if gap.low is not None and gap.high is not None and not failed:
         verdict = "reproduced" if 100 * max(-gap.low, gap.high) <= claim["within"] else verdict
-    return verdict, f"{100 * gap.mean:+.2f} points{_interval(gap)}; {_both(claim, rows)}"
+    text = f"{100 * gap.mean:+.2f} points{_interval(gap)}; {_both(claim, rows)}"
+    if verdict == "not reproduced":
+        apart = gap.is_shown and 100 * min(abs(gap.low or 0.0), abs(gap.high or 0.0)) > claim["within"]
+        text += f"; {'apart beyond chance' if apart else OPEN}"
+    return verdict, text
 
 
 def _interval(gap: Difference) -> str:
@@ -166,6 +176,11 @@ def _fails(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     if stuck and waited is not None and waited < PATIENCE:
         return "reproduced in part", f"{text}; at the first rate for {waited:.2g} epochs only: it may be slow"
     return "reproduced", text
+
+
+def epochs_said(*counts: int) -> str:
+    """``1 epoch``, ``8 or 24 epochs``."""
+    return f"{' or '.join(map(str, counts))} epoch{'' if counts == (1,) else 's'}"
 
 
 def by_seed(row: Mapping[str, Any], chance: float) -> dict[int, float]:
