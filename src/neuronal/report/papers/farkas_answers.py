@@ -127,7 +127,7 @@ QUESTIONS = (
         _with_means,
         (TABLE1, AGGREGATES, TABLE4, DEEP),
         "Layers with means are as sure of one as layers with sums, so they should have the advantage too. Compared at equal "
-        "rates; FarkasNet34 is again that of Table 4.",
+        "rates; FarkasNet34 is again that of Table 4, whose blocks start at zero, which those of ResNet34 do not.",
     ),
 )
 
