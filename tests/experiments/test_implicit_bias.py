@@ -19,7 +19,7 @@ from neuronal.experiments.procedures.implicit_bias import (
     transfer,
     variants,
 )
-from neuronal.experiments.procedures.implicit_bias.tuned import measured, tuned
+from neuronal.experiments.procedures.tuned import measured, tuned
 from neuronal.experiments.record import read
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import training_data

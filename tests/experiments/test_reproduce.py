@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from shutil import copy
 
 import pytest
 import torch
@@ -390,6 +391,40 @@ def test_a_result_that_lacks_something_is_one_line(tmp_path, capsys, monkeypatch
     assert main([command, "farkas" if command == "findings" else "results/farkas"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "neuronal: a result in results/farkas has no '" in line
+
+
+def test_results_are_asked_what_the_recipe_asks_now(tmp_path):
+    file = ROOT / "results" / "farkas" / "sum_vs_mean.small.json"
+    old = json.loads(file.read_text())
+    for claim in old["options"]["claims"]:
+        claim["text"] = "asked long ago"
+    (tmp_path / "farkas").mkdir()
+    (tmp_path / "farkas" / file.name).write_text(json.dumps(old))
+    one = REPRODUCTIONS["farkas/sum_vs_mean"]
+    page, _ = findings_page("about", [one], tmp_path)
+    assert "asked long ago" not in page
+    assert all(claim["text"] in page for claim in one.scales["small"].options["claims"])
+    # At a scale that is no more, it is asked what it was.
+    page, _ = findings_page("about", [replace(one, scales={"paper": one.scales["paper"]})], tmp_path)
+    assert "asked long ago" in page
+
+
+def test_verdicts_are_counted(tmp_path):
+    (tmp_path / "farkas").mkdir()
+    for name in ("sum_vs_mean", "cutoff"):
+        copy(ROOT / "results" / "farkas" / f"{name}.small.json", tmp_path / "farkas")
+    own = [REPRODUCTIONS[f"farkas/{name}"] for name in ("sum_vs_mean", "cutoff", "born_dead")]
+    page, _ = findings_page("about", own, tmp_path)
+    claims = [line for line in page.splitlines() if line.endswith(" --scale small` |")]
+    assert len(claims) == 5 + 3 + 1
+    count = next(line for line in page.splitlines() if line.startswith("Claims of the paper: ")).partition(". Written")[
+        0
+    ]
+    # Counted by hand from the lines themselves.
+    words = ("reproduced", "reproduced in part", "not reproduced", "not true as stated")
+    theirs = {word: sum(f" | **{word}** | " in line for line in claims) for word in words}
+    parts = [f"{number} {word}" for word, number in (theirs | {"not measured": 1}).items() if number]
+    assert count == f"Claims of the paper: {', '.join(parts)}. Of 1 of ours 0 are shown"
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -106,6 +106,7 @@ def test_claims_compare_networks_of_the_same_epochs():
         setting = REPRODUCTIONS[f"farkas/{name}"].scales["small"]
         epochs = {recipe.name: recipe.epochs for recipe in setting.recipes}
         pairs = [(claim["row"], claim["than"]) for claim in setting.options["claims"] if "than" in claim]
+        pairs += [pair for claim in setting.options["claims"] for pair in claim.get("cases", {}).values()]
         assert all(epochs[one] == epochs[other] for one, other in pairs)
         assert pairs or name == "deep_large_lr"
 
@@ -116,24 +117,39 @@ def test_the_published_network_runs_at_smoke_too():
     assert dict(recipe.model_options) == {"published": True, "rule": "max", "width": 8}
 
 
+def rows_of(claim):
+    """All that it names."""
+    singles = {claim[key] for key in ("row", "than") if isinstance(claim.get(key), str)}
+    several = {name for key in ("rows", "than") if not isinstance(claim.get(key, ""), str) for name in claim[key]}
+    return singles | several | {name for pair in claim.get("cases", {}).values() for name in pair}
+
+
 def test_every_claim_is_about_rows_there_are():
     for name, one in REPRODUCTIONS.items():
-        for setting in one.scales.values() if name.startswith("farkas/") else ():
+        for scale, setting in one.scales.items() if name.startswith("farkas/") else ():
+            claims = setting.options.get("claims", ())
+            assert all(map(rows_of, claims))
             names = {recipe.name for recipe in setting.recipes}
-            rows = {
-                claim[key] for claim in setting.options.get("claims", ()) for key in ("row", "than") if key in claim
-            }
-            assert rows <= names or name == "farkas/table4_best_practice"
-    full = REPRODUCTIONS["farkas/table4_best_practice"].scales["small"]
-    names = {claim[key] for claim in full.options["claims"] for key in ("row", "than") if key in claim}
-    assert names <= {recipe.name for recipe in full.recipes}
+            if (name, scale) != ("farkas/table4_best_practice", "smoke"):
+                assert set().union(*map(rows_of, claims)) <= names
 
 
 def test_table_4_compares_at_equal_rates_too():
     claims = REPRODUCTIONS["farkas/table4_best_practice"].scales["small"].options["claims"]
-    equal = [claim for claim in claims if "than" in claim and claim["row"][-4:] == claim["than"][-4:]]
-    assert len(equal) == 6
+    equal = [claim for claim in claims if "cases" in claim]
+    assert [len(claim["cases"]) for claim in equal] == [3, 3]
     assert all(claim["ours"] for claim in equal)
+    for claim in equal:
+        for label, pair in claim["cases"].items():
+            assert all(name.endswith(f", {label}") for name in pair)
+
+
+def test_rates_are_chosen_by_other_seeds_and_images_than_those_reported():
+    for name in ("activations", "with_others"):
+        for setting in REPRODUCTIONS[f"farkas/{name}"].scales.values():
+            own = {seed for recipe in setting.recipes for seed in recipe.seeds}
+            assert not own & set(setting.options["tuning_seeds"])
+            assert setting.options["tuned_at"]["holdout"] > 0
 
 
 def test_tables_share_what_they_train_alike():

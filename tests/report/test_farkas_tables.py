@@ -47,6 +47,19 @@ def test_with_reported_numbers(answer):
     assert head[-2] == "reported (%)"
 
 
+def test_with_rates_of_their_own(answer):
+    for one, rate in zip(answer["result"]["rows"], (0.1, 0.01, 0.001), strict=True):
+        one["rate"] = rate
+    answer["options"] = {"rates": (0.001, 0.01, 0.1)}
+    (drawn,) = tables(answer)
+    head, rows = cells(drawn)
+    assert head[-1] == "its rate"
+    assert [one[-1] for one in rows] == ["0.1 ↑", "0.01", "0.001 ↓"]
+    assert "the largest, or smallest, of the rates tried" in drawn.caption
+    answer["options"] = {"rates": (1e-4, 0.001, 0.01, 0.1, 1.0)}
+    assert "rates tried" not in tables(answer)[0].caption
+
+
 def test_runs_that_broke_down_have_no_shares(answer):
     def over(*shares):
         return dict.fromkeys(("dead_units", "dead_layers", "silent"), shares)

@@ -24,6 +24,17 @@ def columns(title: str, texts: Sequence[str], numbers: Sequence[str], caption: s
     return drawn
 
 
+END_OF_LIST = "; ↑ ↓ the largest, or smallest, of the rates tried: beyond it there may be a better one"
+"""What a caption adds where a rate has such a mark."""
+
+
+def end_of_list(rate: float, tried: Sequence[float]) -> str:
+    """A mark for a tuned rate that had others on one side only."""
+    if len(tried) < 2 or min(tried) < rate < max(tried):
+        return ""
+    return " ↑" if rate == max(tried) else " ↓"
+
+
 def cells(drawn: Table) -> tuple[list[str], list[list[str]]]:
     """Head and rows of a table of the terminal, for pages."""
     columns = [list(map(str, column.cells)) for column in drawn.columns]

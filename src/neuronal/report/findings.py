@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from neuronal.experiments.procedures import PROCEDURES
+from neuronal.experiments.procedures.finding import BEYOND, Finding, Verdict
 from neuronal.experiments.reproduce import read_result, result_file
 from neuronal.experiments.reproduction import Reproduction
 from neuronal.report.drawn import cells
@@ -33,11 +36,12 @@ def findings_page(about: str, reproductions: Sequence[Reproduction], results: Pa
     """
     answers = {one.name: _measured(one, results) for one in reproductions}
     asked = ANSWERS.get(reproductions[0].name.partition("/")[0])
+    found = _found(reproductions, answers)
     parts = [
         f"# {about}",
         *(["\n".join(f"- {line}" for line in asked(answers, results))] if asked else []),
-        NOTE,
-        _summary(reproductions, answers),
+        f"{_counted(found)} {NOTE}",
+        _summary(found),
     ]
     figures: dict[str, str] = {}
     told: dict[str, str] = {}
@@ -51,22 +55,58 @@ def findings_page(about: str, reproductions: Sequence[Reproduction], results: Pa
 
 def _measured(one: Reproduction, results: Path) -> Mapping[str, Any] | None:
     """The result of the largest scale there is, smoke apart."""
-    files = (result_file(one.name, scale, results) for scale in ("paper", "small"))
-    return next((read_result(file) for file in files if file.is_file()), None)
+    for scale in ("paper", "small"):
+        if (file := result_file(one.name, scale, results)).is_file():
+            return _asked(one, read_result(file))
+    return None
 
 
-def _summary(reproductions: Sequence[Reproduction], answers: Mapping[str, Mapping[str, Any] | None]) -> str:
-    lines = []
+def _asked(one: Reproduction, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was measured is the file's; what is asked of it is the recipe's, which may have found better words since."""
+    setting = one.scales.get(answer["scale"])
+    if setting is None or "claims" not in setting.options:
+        return answer
+    return {**answer, "options": {**answer["options"], "claims": setting.options["claims"]}}
+
+
+def _found(reproductions: Sequence[Reproduction], answers: Mapping[str, Mapping[str, Any] | None]) -> list[Finding]:
+    """All that can be said, each with the whole command that measures it again."""
+    found = []
     for one in reproductions:
         answer = answers[one.name]
         if answer is None:
             scale = next(scale for scale in ("small", "paper") if scale in one.scales)
-            again = f"`neuronal reproduce {one.name} --scale {scale}`"
-            lines.append([f"{one.title} ({one.where})", "not measured", "", again])
+            again = f"neuronal reproduce {one.name} --scale {scale}"
+            found.append(Finding(f"{one.title} ({one.where})", "not measured", "", again))
             continue
         for finding in PROCEDURES[one.procedure].findings(answer):
             again = f"neuronal reproduce {one.name} {finding.again}" if finding.again else answer["command"]
-            lines.append([finding.claim, f"**{finding.verdict}**", finding.numbers, f"`{again}`"])
+            found.append(replace(finding, again=again))
+    return found
+
+
+def _counted(found: Sequence[Finding]) -> str:
+    """How many of the claims came out how."""
+    ours = [one.verdict for one in found if one.claim.startswith(BEYOND)]
+    theirs = Counter(one.verdict for one in found if not one.claim.startswith(BEYOND))
+    text = ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := theirs[verdict]))
+    return f"Claims of the paper: {text}." + (
+        f" Of {len(ours)} of ours {ours.count('shown')} {'is' if ours.count('shown') == 1 else 'are'} shown."
+        if ours
+        else ""
+    )
+
+
+def _summary(found: Sequence[Finding]) -> str:
+    lines = [
+        [
+            one.claim,
+            one.verdict if one.verdict == "not measured" else f"**{one.verdict}**",
+            one.numbers,
+            f"`{one.again}`",
+        ]
+        for one in found
+    ]
     return table(["claim", "verdict", "measured", "again by"], lines, numbers=False)
 
 

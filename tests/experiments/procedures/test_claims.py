@@ -79,6 +79,51 @@ def test_what_is_not_reproduced_is_refuted_or_open(kind, own, words):
     assert (found.verdict, found.numbers.endswith(f"; {words}")) == ("not reproduced", True)
 
 
+def each(**pairs):
+    """A claim about these pairs, judged."""
+    rows = [one | {"name": f"{label}{n}"} for label, pair in pairs.items() for n, one in enumerate(pair)]
+    claim = {"kind": "better_each", "cases": {label: (f"{label}0", f"{label}1") for label in pairs}, "text": "t"}
+    claim["cases"]["missing"] = ("nobody0", "nobody1")
+    (found,) = judged([claim], rows, CHANCE)
+    return found
+
+
+BEST, GOOD, POOR = [0.90, 0.91, 0.92], [0.80, 0.81, 0.82 + 1e-3], [0.10, 0.11, 0.09]
+
+
+def test_intervals_of_several_pairs_hold_for_all_together():
+    one, two = (row("", values) for values in (BEST, GOOD))
+    alone, both = each(a=(one, two)), each(a=(one, two), b=(one, two))
+    assert alone.verdict == both.verdict == "reproduced"
+    # 10, 10 and 9.9 points; Student's t of two degrees at 97.5% is 4.303, at 98.75% 6.205.
+    assert alone.numbers.endswith("): a +9.97 (+9.82 to +10.11)")
+    assert both.numbers == (
+        "beyond chance in 2 of 2, the contrary in 0; points of accuracy (95% for all together): "
+        "a +9.97 (+9.76 to +10.17); b +9.97 (+9.76 to +10.17)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [((GOOD, BEST), "1 of 2, the contrary in 1"), (([0.9, 0.5, 0.7], GOOD), "1 of 2, the contrary in 0")],
+)
+def test_what_holds_of_some_pairs_is_a_part(second, expected):
+    found = each(a=(row("", BEST), row("", GOOD)), b=tuple(row("", values) for values in second))
+    assert (found.verdict, found.numbers.startswith(f"beyond chance in {expected}; ")) == ("reproduced in part", True)
+
+
+def test_pairs_whose_runs_failed():
+    best, poor, broken = row("", BEST), row("", POOR), row("", [], broken=(0, 1, 2))
+    # One that stayed at chance may only be slower, one that broke down is beaten.
+    found = each(slow=(best, poor), broken=(best, broken))
+    assert found.verdict == "reproduced in part"
+    assert found.numbers.count(", runs that failed 0 of 3 against 3 of 3") == 2
+    assert "beyond chance in 1 of 2, the contrary in 0" in found.numbers
+    found = each(a=(best, row("", GOOD)), none=(poor, broken))
+    assert (found.verdict, found.numbers.endswith("; all runs of both failed: none")) == ("reproduced", True)
+    assert each(none=(poor, broken)).verdict == "not measured"
+
+
 def test_epochs_are_counted_in_words():
     assert [epochs_said(1), epochs_said(8), epochs_said(8, 24)] == ["1 epoch", "8 epochs", "8 or 24 epochs"]
 

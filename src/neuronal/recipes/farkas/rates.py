@@ -6,7 +6,7 @@ from typing import Any
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction, Setting
-from neuronal.recipes.farkas.layers import about, alike, better, named
+from neuronal.recipes.farkas.layers import AGGREGATES, about, alike, better, better_each, named
 from neuronal.recipes.farkas.networks import (
     CIFAR,
     PUBLISHED,
@@ -24,9 +24,6 @@ from neuronal.recipes.farkas.networks import (
 
 BRIEF = replace(CIFAR, epochs=SHORT_PLAIN)
 """Whatever the depth: whether a network trains at all at a large rate is seen early."""
-
-AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
-"""Options; the sum is what there is without any, so that its FarkasNet18 is that of Table 1."""
 
 # Table 4
 
@@ -56,14 +53,12 @@ def _at_equal_rates() -> tuple[dict[str, Any], ...]:
     """The paper compares each network at a rate of its own, and a larger one may win by itself."""
     others = {"FixUp34": "FixUp34", "ResNet34, no norm": "ResNet34 without norm"}
     return tuple(
-        better(
-            f"FarkasNet34, rate {rate:g}",
-            f"{name}, rate {rate:g}",
-            f"FarkasNet34 has a lower error than {words}, both at rate {rate:g}",
+        better_each(
+            {f"rate {rate:g}": (f"FarkasNet34, rate {rate:g}", f"{name}, rate {rate:g}") for rate in TRIED},
+            f"FarkasNet34 has a lower error than {words} at each of the same rates",
             ours=True,
         )
         for name, words in others.items()
-        for rate in TRIED
     )
 
 

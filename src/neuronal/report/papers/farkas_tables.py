@@ -10,7 +10,7 @@ from rich.table import Table
 
 from neuronal.experiments.procedures.farkas.activity import values
 from neuronal.experiments.procedures.farkas.cutoff import ROUNDING
-from neuronal.report.drawn import columns, title_of
+from neuronal.report.drawn import END_OF_LIST, columns, end_of_list, title_of
 
 
 def _error(row: Mapping[str, Any]) -> str:
@@ -25,16 +25,20 @@ def _failed(row: Mapping[str, Any]) -> str:
 
 
 def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
-    reported = answer["reported"]
-    heads = ["error (%)", "failed", "parameters"]
+    reported, tried = answer["reported"], answer.get("options", {}).get("rates", ())
+    heads = ["error (%)", "failed", "parameters"] + (["its rate"] if tried else [])
     heads += ["reported (%)" if answer["scale"] == "paper" else "reported after 200 epochs (%)"] if reported else []
     heads += ["their parameters"] if any("parameters" in given for given in reported.values()) else []
-    drawn = columns(title_of(answer), ["network", "neuron"], heads, "mean ± standard error over the runs that learnt")
+    caption = "mean ± standard error over the runs that learnt"
+    if any(end_of_list(row["rate"], tried) for row in answer["result"]["rows"] if tried):
+        caption += END_OF_LIST
+    drawn = columns(title_of(answer), ["network", "neuron"], heads, caption)
     for row in answer["result"]["rows"]:
         given = reported.get(row["name"], {})
         beside = [f"{given['error']:.2f}" if "error" in given else ""]
         beside += [f"{given['parameters']:,}" if "parameters" in given else ""]
-        cells = [_error(row), _failed(row), f"{row['parameters']:,}", *beside]
+        rate = [f"{row['rate']:g}{end_of_list(row['rate'], tried)}"] if tried else []
+        cells = [_error(row), _failed(row), f"{row['parameters']:,}", *rate, *beside]
         drawn.add_row(row["name"], row["neuron"], *cells[: len(heads)])
     return [drawn]
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from neuronal.experiments.procedures.geometric.protocol_table import UNITS, reported_for
 from neuronal.experiments.protocols import in_top5
-from neuronal.report.drawn import columns, title_of
+from neuronal.report.drawn import END_OF_LIST, columns, end_of_list, title_of
 
 
 def protocol_table(answer: Mapping[str, Any]) -> list[Table]:
@@ -49,7 +49,7 @@ def _protocols(title: str, rows: Sequence[Mapping[str, Any]], reported: Mapping[
         f"{legend(dict.fromkeys(row['method'] for row in rows))}"
     )
     if any(_end_of_list(row) for row in rows):
-        drawn.caption += "; ↑ ↓ the largest, or smallest, of the rates tried: beyond it there may be a better one"
+        drawn.caption += END_OF_LIST
     return drawn
 
 
@@ -92,11 +92,7 @@ def _seeds(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _end_of_list(row: Mapping[str, Any]) -> str:
-    """A mark for a tuned rate that had others on one side only."""
-    tried = [point["value"] for point in row.get("tuning", ())]
-    if len(tried) < 2 or min(tried) < row["rate"] < max(tried):
-        return ""
-    return " ↑" if row["rate"] == max(tried) else " ↓"
+    return end_of_list(row["rate"], [point["value"] for point in row.get("tuning", ())])
 
 
 METHODS = {

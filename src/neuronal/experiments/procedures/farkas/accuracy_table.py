@@ -10,6 +10,7 @@ import torch
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.farkas.claims import IN_WORDS, judged, outcome, rows_of
 from neuronal.experiments.procedures.finding import Finding, seeds_said
+from neuronal.experiments.procedures.tuned import tuned
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import network
@@ -30,18 +31,21 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Trains every recipe with every seed: error, parameters, failures, and the accuracy while training.
 
     ``options``: ``classes``, how many there are, for chance; ``claims``, see
-    :mod:`neuronal.experiments.procedures.farkas.claims`.
+    :mod:`neuronal.experiments.procedures.farkas.claims`; those of :func:`neuronal.experiments.procedures.tuned.tuned`
+    where each network is to have a rate of its own, which its row then names.
     """
     chance = 1 / setting.options["classes"]
-    records = work.records(setting.recipes)
+    recipes = tuned(setting, work)
+    records = work.records(recipes)
     rows = []
-    for recipe in setting.recipes:
+    for recipe in recipes:
         own = [r for r in records if (r.recipe.name, r.recipe.family) == (recipe.name, recipe.family)]
         rows.append(
             {
                 "name": recipe.name,
                 "neuron": recipe.family,
                 "parameters": parameters(recipe),
+                **({"rate": recipe.lr} if setting.options.get("rates") else {}),
                 **outcome(own, chance),
                 "while_training": {str(r.seed): [row["accuracy"] for row in r.epochs] for r in own},
                 "seconds": sum(r.seconds for r in own),

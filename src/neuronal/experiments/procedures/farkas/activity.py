@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +15,8 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.procedures.farkas.accuracy_table import parameters
-from neuronal.experiments.procedures.farkas.claims import Claim, found, judged, learnt, rows_of, said
-from neuronal.experiments.procedures.finding import Finding, Verdict, seeds_said
+from neuronal.experiments.procedures.farkas.claims import Case, case_by_case, found, judged, learnt, rows_of
+from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import augment, network, plan, training_data
@@ -32,11 +33,11 @@ MEASURES = ("dead_units", "dead_layers", "silent")
 
 
 JUDGED = (
-    "A layer is never silent if no image leaves it so at any look. Units are fewer dead if they are in every "
-    "seed, in part if in some and in all together. Certified means every layer of every trained network; some "
-    "networks are a part. Runs whose loss stopped being finite are left out of all of it: most are looked at once, before "
-    "training. That no unit is dead is looked for at the end of training, in Farkas networks that learnt. Errors are "
-    "judged as those of Table 1."
+    "A layer is never silent if no image leaves it so at any look. Units are fewer dead if intervals of the difference at "
+    "the end, seed by seed and wide enough for all networks of the claim together, say so of each; of some is a part. "
+    "Certified means every layer of every trained network; some networks are a part. Runs whose loss stopped being finite "
+    "are left out of all of it: most are looked at once, before training. That no unit is dead is looked for at the end of "
+    "training, in Farkas networks that learnt. Errors are judged as those of Table 1."
 )
 
 
@@ -44,7 +45,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe with every seed: the three shares before training and after each epoch, accuracy, certificates.
 
     ``options``: ``images``, how many test images are looked at; ``classes``; ``claims``, those of
-    :mod:`~neuronal.experiments.procedures.farkas.claims` and three more: ``never_silent``, ``fewer_dead``, ``certified``.
+    :mod:`~neuronal.experiments.procedures.farkas.claims` and three more, which are about several ``rows``:
+    ``never_silent``, ``fewer_dead`` and ``certified``; the first two compare with as many others, ``than``.
     """
     chance, images = 1 / setting.options["classes"], setting.options["images"]
     of = {recipe.fingerprint(): recipe for recipe in setting.recipes}
@@ -146,14 +148,14 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     for claim in answer["options"].get("claims", ()):
         if claim["kind"] not in KINDS:
             answers += judged([claim], rows, chance)
-        elif {claim["row"], claim.get("than", claim["row"])} <= set(by_name):
-            answers.append(found(claim, *KINDS[claim["kind"]](claim, by_name)))
+        elif {*claim["rows"], *claim.get("than", ())} <= set(by_name):
+            own, others = ([by_name[name] for name in claim.get(key, ())] for key in ("rows", "than"))
+            answers.append(found(claim, *KINDS[claim["kind"]](own, others)))
     asked = any(claim["kind"] == "fewer_dead" for claim in answer["options"].get("claims", ()))
     return [*answers, _none_dead(rows)] if asked else answers
 
 
 Row = Mapping[str, Any]
-Rows = Mapping[str, Row]
 
 
 def values(row: Row, name: str) -> dict[str, Sequence[float]]:
@@ -161,31 +163,43 @@ def values(row: Row, name: str) -> dict[str, Sequence[float]]:
     return {seed: shares[name] for seed, shares in row["over_training"].items() if seed in row["accuracy"]}
 
 
-def _never_silent(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
-    row = rows[claim["row"]]
-    shares = values(row, "silent").values()
+def _broke(rows: Sequence[Row]) -> str:
+    """Which have no run that did not."""
+    lost = [row["name"] for row in rows if not row["accuracy"]]
+    return f"; broke down with every seed: {', '.join(lost)}" if lost else ""
+
+
+def _never_silent(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str]:
+    shares = [of for row in rows for of in values(row, "silent").values()]
     if not shares:
-        return "not measured", said(row)
+        return "not measured", _broke(rows).removeprefix("; ")
     worst = max(map(max, shares))
-    looks = sum(map(len, shares))
-    text = f"at most {100 * worst:.2f}% of images leave a layer silent ({looks} looks, {seeds_said(len(shares))})"
-    if (than := claim.get("than")) and (others := values(rows[than], "silent").values()):
-        text += f"; {than}: up to {100 * max(map(max, others)):.1f}%"
-    return "reproduced" if worst == 0 else "not reproduced", text
-
-
-def _fewer_dead(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
-    both = [values(rows[claim[key]], "dead_units") for key in ("row", "than")]
-    ends = [(both[0][seed][-1], both[1][seed][-1]) for seed in both[0] if seed in both[1]]
-    if not ends:
-        return "not measured", f"{said(rows[claim['row']])}, against {said(rows[claim['than']])}"
-    better = sum(own < other for own, other in ends)
-    own, other = (100 * sum(of) / len(ends) for of in zip(*ends, strict=True))
-    verdict: Verdict = (
-        "reproduced" if better == len(ends) else "reproduced in part" if own < other else "not reproduced"
+    text = (
+        f"at most {100 * worst:.2f}% of images leave a layer silent ({sum(map(len, shares))} looks at {_runs(shares)})"
     )
-    text = f"{own:.1f}% of units dead at the end, against {other:.1f}%"
-    return verdict, f"{text}; fewer in {better} of {len(ends)} seeds"
+    most = {row["name"]: max(map(max, values(row, "silent").values())) for row in others if row["accuracy"]}
+    if most:
+        name = max(most, key=most.__getitem__)
+        text += f"; standard layers: up to {100 * most[name]:.1f}% ({name})"
+    return "reproduced" if worst == 0 else "not reproduced", text + _broke(rows)
+
+
+def _runs(found: Sequence[Any]) -> str:
+    return f"{len(found)} trained network{'' if len(found) == 1 else 's'}"
+
+
+def _fewer_dead(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str]:
+    pairs = [(row, other) for row, other in zip(rows, others, strict=True) if row["accuracy"] and other["accuracy"]]
+    cases = []
+    for row, other in pairs:
+        own, beside = ({int(s): of[-1] for s, of in values(one, "dead_units").items()} for one in (row, other))
+        if own.keys() & beside.keys():
+            means = [100 * fmean(shares.values()) for shares in (own, beside)]
+            cases.append(Case(row["name"], beside, own, f", {means[0]:.1f}% against {means[1]:.1f}%"))
+    if not cases:
+        return "not measured", _broke([*rows, *others]).removeprefix("; ") or "no seed of both"
+    verdict, text = case_by_case(cases, "points fewer units dead at the end")
+    return verdict, text + _broke(rows)
 
 
 def _none_dead(rows: Sequence[Row]) -> Finding:
@@ -211,13 +225,13 @@ def _none_dead(rows: Sequence[Row]) -> Finding:
     )
 
 
-def _certified(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
-    row = rows[claim["row"]]
-    proofs = list(row["certificates"].values())
+def _certified(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str]:
+    del others
+    proofs = [proof for row in rows for proof in row["certificates"].values()]
     if not proofs:
-        return "not measured", said(row)
+        return "not measured", _broke(rows).removeprefix("; ")
     whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
-    text = f"all {proofs[0]['layers']} layers certified in {whole} of {len(proofs)} trained networks"
+    text = f"all layers certified in {whole} of {_runs(proofs)}"
     # Of layers that are certified; where others are not, it is no margin of the network.
     margins = [proof["margin"] for proof in proofs if proof["margin"] is not None]
     if margins and whole == len(proofs):
@@ -226,8 +240,7 @@ def _certified(claim: Claim, rows: Rows) -> tuple[Verdict, str]:
         text += f"; refuted in {refuted}"
     if checked := sum(proof["checked"] for proof in proofs):
         text += f"; {checked} checked by other code"
-    verdict: Verdict = "reproduced" if whole == len(proofs) else "reproduced in part" if whole else "not reproduced"
-    return verdict, text
+    return all_or_some(whole, len(proofs)), text + _broke(rows)
 
 
 KINDS = {"never_silent": _never_silent, "fewer_dead": _fewer_dead, "certified": _certified}

@@ -1,26 +1,29 @@
 """What a paper says of the rows of a table, as data, and how it is judged from accuracies seed by seed.
 
-A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, for some kinds ``than``, another row, and
+A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, for most kinds ``than``, another row, and
 ``ours`` if the paper does not make it:
 
 ``better``: the row is more accurate. Reproduced if a 95% interval of the difference seed by seed says so, in part if it
 does not but no seed is worse and some are better. In part at most where a run of the other neither left chance nor broke
 down: it may only be slower.
+``better_each``: the same of several pairs, ``cases``, a label to ``(row, than)``. Reproduced if intervals that hold for all
+cases together say so of each; in part if of some.
 ``alike``: the 95% interval of the difference lies within ``within`` points; in part if its mean does. Only seeds that
 learnt in both count, and it is in part at most if others failed.
 ``trains``, ``fails``: all seeds learn, or none does. A run has failed if its loss stopped being finite, or if it ends at
 chance; ``fails`` is in part at most where that was after fewer epochs at the first rate than the paper waits for.
 
-In what is ``better`` a run that failed counts as one at chance: leaving it out would flatter its network.
+In what is better a run that failed counts as one at chance: leaving it out would flatter its network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from neuronal.experiments.compare import Difference, difference, estimate
-from neuronal.experiments.procedures.finding import Finding, Verdict, ours, seeds_said
+from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some, ours, seeds_said
 from neuronal.experiments.record import Record
 from neuronal.train.schedule import SCHEDULES
 
@@ -37,8 +40,9 @@ IN_WORDS = (
     "Better: a 95% interval of the difference, seed by seed, says so (each by itself, not for all claims at once); no "
     "seed worse and some better is a part. Otherwise the numbers say whether it is worse by such an interval or left "
     "open. Where a run of the other neither left chance nor broke down, it is a part at most: the other may only be "
-    "slower. Alike: that interval lies within the points named; if only its mean does, or a run failed, it is a part; "
-    "seeds that failed in either are left out, and if none is left nothing is measured. A run has failed if its loss "
+    "slower. A claim about several pairs holds if intervals that are wide enough for all of them together say so of each, "
+    "in part if of some. Alike: the interval lies within the points named; if only its mean does, or a run failed, it is a "
+    "part; seeds that failed in either are left out, and if none is left nothing is measured. A run has failed if its loss "
     f"stopped being finite or its accuracy at the end is below {STUCK:g} times chance (15% for 10 classes), and counts as "
     "chance in what is better; the paper calls failed what made no progress in the first five epochs, and where a run "
     "stayed at chance for fewer at its first rate, that it does not train is a part at most."
@@ -88,8 +92,14 @@ def _share(schedule: str) -> float:
 def judged(claims: Sequence[Claim], rows: Sequence[Mapping[str, Any]], chance: float) -> list[Finding]:
     """A finding for each claim whose rows were measured."""
     by_name = {row["name"]: row for row in rows}
-    wanted = [c for c in claims if c["kind"] in KINDS and {c["row"], c.get("than", c["row"])} <= set(by_name)]
-    return [found(claim, *_judge(claim, by_name, chance)) for claim in wanted]
+    return [found(claim, *_judge(claim, by_name, chance)) for claim in claims if _is_there(claim, by_name)]
+
+
+def _is_there(claim: Claim, rows: Rows) -> bool:
+    """Whether it can be judged: of one that has cases, some."""
+    if "cases" in claim:
+        return any(set(pair) <= set(rows) for pair in claim["cases"].values())
+    return claim["kind"] in KINDS and {claim["row"], claim.get("than", claim["row"])} <= set(rows)
 
 
 def found(claim: Claim, verdict: Verdict, numbers: str) -> Finding:
@@ -118,6 +128,52 @@ def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     if verdict == "not reproduced":
         text += f"; {WORSE if gap.is_shown else OPEN}"
     return verdict, text + slow
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two networks of a claim about several pairs, seed by seed."""
+
+    label: str
+    own: Mapping[int, float]
+    other: Mapping[int, float]
+    note: str = ""
+    """What has to be known of it."""
+    is_doubtful: bool = False
+    """It is no case the claim holds in, whatever the numbers."""
+
+
+def case_by_case(cases: Sequence[Case], unit: str) -> tuple[Verdict, str]:
+    """Whether the own are above the other in each, by intervals that hold for all cases together."""
+    good, bad, told = 0, 0, []
+    for case in cases:
+        gap = difference(case.own, case.other, comparisons=len(cases))
+        good += gap.is_shown and gap.mean > 0 and not case.is_doubtful
+        bad += gap.is_shown and gap.mean < 0
+        between = "" if gap.low is None or gap.high is None else f" ({100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
+        told.append(f"{case.label} {100 * gap.mean:+.2f}{between}{case.note}")
+    count = f"beyond chance in {good} of {len(cases)}, the contrary in {bad}"
+    return all_or_some(good, len(cases)), f"{count}; {unit} (95% for all together): {'; '.join(told)}"
+
+
+def _better_each(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
+    pairs = {label: [rows[one] for one in pair] for label, pair in claim["cases"].items() if set(pair) <= set(rows)}
+    lost = [label for label, pair in pairs.items() if all(row["mean"] is None for row in pair)]
+    cases = [
+        Case(label, by_seed(own, chance), by_seed(other, chance), _failures(own, other), bool(_stuck(other)))
+        for label, (own, other) in pairs.items()
+        if label not in lost
+    ]
+    nothing = f"all runs of both failed: {', '.join(lost)}" if lost else ""
+    if not cases:
+        return "not measured", nothing
+    verdict, text = case_by_case(cases, "points of accuracy")
+    return verdict, f"{text}; {nothing}" if lost else text
+
+
+def _failures(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    one, two = (f"{len(row['failed'])} of {row['seeds']}" for row in (own, other))
+    return f", runs that failed {one} against {two}" if own["failed"] or other["failed"] else ""
 
 
 def _slow(row: Mapping[str, Any]) -> str:
@@ -208,6 +264,7 @@ def said(row: Mapping[str, Any]) -> str:
 
 KINDS: dict[str, Callable[[Claim, Rows, float], tuple[Verdict, str]]] = {
     "better": _better,
+    "better_each": _better_each,
     "alike": _alike,
     "trains": _trains,
     "fails": _fails,

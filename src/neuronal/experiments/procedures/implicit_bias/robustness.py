@@ -19,7 +19,7 @@ from neuronal.attacks.result import Attacked
 from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding, Verdict
-from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.procedures.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs

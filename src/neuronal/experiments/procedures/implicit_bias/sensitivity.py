@@ -20,7 +20,7 @@ from neuronal.experiments.procedures.implicit_bias.robustness import (
     on_the_device,
     rival_of,
 )
-from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.procedures.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.probes.curvature import curvature

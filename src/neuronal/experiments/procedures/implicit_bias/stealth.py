@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.procedures.implicit_bias.robustness import networks, on_the_device
-from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.procedures.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs

@@ -13,7 +13,7 @@ from neuronal.convert.convert import convert
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding, all_or_some
 from neuronal.experiments.procedures.implicit_bias.robustness import AT_ONCE, on_the_device, white_box
-from neuronal.experiments.procedures.implicit_bias.tuned import measured
+from neuronal.experiments.procedures.tuned import measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.probes.jacobian import jacobian

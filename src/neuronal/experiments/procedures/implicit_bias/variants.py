@@ -23,7 +23,7 @@ from neuronal.experiments.procedures.implicit_bias.robustness import (
     white_box,
 )
 from neuronal.experiments.procedures.implicit_bias.sensitivity import couplings
-from neuronal.experiments.procedures.implicit_bias.tuned import TUNING, measured
+from neuronal.experiments.procedures.tuned import TUNING, measured
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import network
