@@ -19,8 +19,7 @@ from neuronal.experiments.procedures.implicit_bias import (
     transfer,
     variants,
 )
-from neuronal.experiments.procedures.tuned import measured, tuned
-from neuronal.experiments.record import read
+from neuronal.experiments.procedures.tuned import measured
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import training_data
 from neuronal.experiments.work import Work
@@ -328,23 +327,6 @@ def test_steps_are_timed_beside_those_of_the_standard_neuron(tmp_path):
 )
 def test_a_claim_about_many_cases(good, total, verdict):
     assert all_or_some(good, total) == verdict
-
-
-def test_every_network_gets_the_best_of_the_same_rates(tmp_path):
-    recipe = replace(DIGITS, fraction=1.0, seeds=(0, 1), clip=0.0)
-    setting = Setting((recipe,), {"rates": (1e-6, 0.05), "tuning_seeds": (100,)})
-    (found,) = tuned(setting, Work(tmp_path))
-    assert found == replace(recipe, lr=0.05)
-    assert tuned(Setting((recipe,)), Work(tmp_path)) == (recipe,)
-
-
-def test_networks_that_differ_in_what_they_are_tuned_at_are_tuned_once(tmp_path):
-    recipes = tuple(replace(DIGITS, fraction=share, name=f"{share}") for share in (0.1, 0.2))
-    setting = Setting(recipes, {"rates": (1e-6, 0.05), "tuning_seeds": (100,), "tuned_at": {"fraction": 0.5}})
-    found = tuned(setting, Work(tmp_path))
-    assert found == tuple(replace(recipe, lr=0.05) for recipe in recipes)
-    tried = [read(file).recipe for file in (tmp_path / "cells").glob("*.json")]
-    assert sorted((one.lr, one.fraction) for one in tried) == [(1e-6, 0.5), (0.05, 0.5)]
 
 
 def test_a_network_that_does_not_train_is_left_out_or_an_error(tmp_path):

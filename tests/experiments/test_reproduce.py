@@ -393,7 +393,7 @@ def test_a_result_that_lacks_something_is_one_line(tmp_path, capsys, monkeypatch
     assert "neuronal: a result in results/farkas has no '" in line
 
 
-def test_results_are_asked_what_the_recipe_asks_now(tmp_path):
+def test_results_are_asked_what_the_recipe_asks_now(tmp_path, capsys, monkeypatch):
     file = ROOT / "results" / "farkas" / "sum_vs_mean.small.json"
     old = json.loads(file.read_text())
     for claim in old["options"]["claims"]:
@@ -404,6 +404,11 @@ def test_results_are_asked_what_the_recipe_asks_now(tmp_path):
     page, _ = findings_page("about", [one], tmp_path)
     assert "asked long ago" not in page
     assert all(claim["text"] in page for claim in one.scales["small"].options["claims"])
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "farkas", "--json"]) == 0
+    (sentences_of,) = json.loads(capsys.readouterr().out)["findings"].values()
+    assert len(sentences_of) == len(old["options"]["claims"])
+    assert not any("asked long ago" in sentence for sentence in sentences_of)
     # At a scale that is no more, it is asked what it was.
     page, _ = findings_page("about", [replace(one, scales={"paper": one.scales["paper"]})], tmp_path)
     assert "asked long ago" in page
@@ -417,14 +422,13 @@ def test_verdicts_are_counted(tmp_path):
     page, _ = findings_page("about", own, tmp_path)
     claims = [line for line in page.splitlines() if line.endswith(" --scale small` |")]
     assert len(claims) == 5 + 3 + 1
-    count = next(line for line in page.splitlines() if line.startswith("Claims of the paper: ")).partition(". Written")[
-        0
-    ]
+    (line,) = (line for line in page.splitlines() if line.startswith("Claims of the paper: "))
+    count = line.partition(". Written")[0]
     # Counted by hand from the lines themselves.
     words = ("reproduced", "reproduced in part", "not reproduced", "not true as stated")
     theirs = {word: sum(f" | **{word}** | " in line for line in claims) for word in words}
     parts = [f"{number} {word}" for word, number in (theirs | {"not measured": 1}).items() if number]
-    assert count == f"Claims of the paper: {', '.join(parts)}. Of 1 of ours 0 are shown"
+    assert count == f"Claims of the paper: {', '.join(parts)}. Of 3 of ours 1 is shown"
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -9,9 +9,10 @@ from neuronal.report.findings import findings_page
 
 LOW, HIGH, OFF = (0.40, 0.41, 0.42), (0.50, 0.51, 0.521), (0.1, 0.1, 0.1)
 SIZE = "Does the advantage without batch norm survive equal parameter counts?"
-RATE = "Does it survive the best learning rate for each (34 layers)?"
-FIXUP = "Is it better than Fixup (34 layers)?"
-REASON = "Is the active unit of every layer the reason?"
+RATE = "Is FarkasNet34 of Table 4 better than ResNet34 at the best rate of each?"
+FIXUP = "Is it better than Fixup?"
+ENOUGH = "Is an active unit in every layer enough to train at rate 0.1?"
+REASON = "Do networks with means have the advantage of those with sums?"
 
 
 def row(name, accuracies):
@@ -53,7 +54,7 @@ def answers(folder, *results):
 
 def test_nothing_is_measured_yet(tmp_path):
     found = answers(tmp_path)
-    assert list(found) == [SIZE, RATE, FIXUP, REASON]
+    assert list(found) == [SIZE, RATE, FIXUP, ENOUGH, REASON]
     for (line,) in found.values():
         assert line.startswith("Not measured yet (`neuronal reproduce farkas/table")
     assert found[REASON][0].count("--scale small`") == 4
@@ -101,7 +102,7 @@ def test_each_has_its_best_rate_by_training_images(tmp_path):
     last["while_training"] = {"0": [0.1, 0.7], "1": [0.1, 0.7], "2": [0.1, 0.1]}
     first, *below = answers(tmp_path, one)[RATE]
     assert len(below) == 1
-    assert below[0].startswith("  - reproduced: FarkasNet34, rate 0.05, against ResNet34, no norm, rate 0.1: +6.03 ")
+    assert below[0].startswith("  - yes: FarkasNet34, rate 0.05, against ResNet34, no norm, rate 0.1: +6.03 ")
     assert first.startswith("Yes, after 8 epochs (`neuronal reproduce farkas/table4_best_practice --scale small`)")
 
 
@@ -127,6 +128,7 @@ def test_inputs_as_they_are_and_normalised_are_kept_apart(tmp_path, own, word):
         assert [f"against {other}, rate" in line for line in below] == [True, True]
         assert ["inputs normalised" in line for line in below] == [False, True]
         assert ["worse beyond chance" in line for line in below] == [word == "No"] * 2
+        assert [line.startswith(f"  - {word.lower()}: ") for line in below] == [True] * 2
 
 
 def test_fixup_is_compared_at_the_large_rate_as_well(tmp_path):
@@ -140,6 +142,30 @@ def test_the_large_rate_is_not_told_twice(tmp_path):
     rows = practice([OFF, OFF, HIGH], [], [OFF, OFF, LOW])
     _, *below = answers(tmp_path, result("table4_best_practice", rows))[FIXUP]
     assert len(below) == 1
+
+
+@pytest.mark.parametrize(
+    ("sums", "word", "lines"),
+    [
+        (HIGH, "Yes", ("yes", "yes", "yes")),
+        ((0.5, 0.1, 0.1), "No", ("yes", "in part", "yes")),
+        (OFF, "No", ("yes", "no", "yes")),
+    ],
+)
+def test_one_run_that_fails_says_that_an_active_unit_is_not_enough(tmp_path, sums, word, lines):
+    first, *below = answers(
+        tmp_path,
+        result(
+            "table4_best_practice",
+            practice([LOW, OFF, HIGH], [OFF, OFF, OFF]) | practice([OFF] * 3, [], (), ", inputs normalised"),
+        ),
+        result("sum_vs_mean", {"FarkasNet18 sum, rate 0.1": sums, "FarkasNet18 sum, rate 0.01": OFF}),
+        result("deep_large_lr", {"FarkasNet101 mean, rate 0.1": LOW, "ResNet101, rate 0.1": OFF}),
+    )[ENOUGH]
+    assert first.startswith(f"{word}, after 5 or 8 epochs (")
+    names = [f"FarkasNet{name}, rate 0.1" for name in ("34", "18 sum", "101 mean")]
+    expected = zip(lines, names, below, strict=True)
+    assert [line.startswith(f"  - {one}: {name}: ") for one, name, line in expected] == [True] * 3
 
 
 def reason(folder, eighteen, thirty_four, deep, scale="small"):

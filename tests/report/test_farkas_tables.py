@@ -48,16 +48,20 @@ def test_with_reported_numbers(answer):
 
 
 def test_with_rates_of_their_own(answer):
-    for one, rate in zip(answer["result"]["rows"], (0.1, 0.01, 0.001), strict=True):
-        one["rate"] = rate
-    answer["options"] = {"rates": (0.001, 0.01, 0.1)}
-    (drawn,) = tables(answer)
-    head, rows = cells(drawn)
+    tried = (0.001, 0.01, 0.1)
+    for one, rate in zip(answer["result"]["rows"], (0.1, 0.01, None), strict=True):
+        one |= {"rate": rate, "tuning": [{"value": r, "mean": 0.9 - r, "error": None, "failed": 0} for r in tried]}
+    answer["result"]["rows"][2]["tuning"][1] = {"value": 0.01, "mean": None, "error": None, "failed": 2}
+    errors, rates = tables(answer)
+    head, rows = cells(errors)
     assert head[-1] == "its rate"
-    assert [one[-1] for one in rows] == ["0.1 ↑", "0.01", "0.001 ↓"]
-    assert "the largest, or smallest, of the rates tried" in drawn.caption
-    answer["options"] = {"rates": (1e-4, 0.001, 0.01, 0.1, 1.0)}
-    assert "rates tried" not in tables(answer)[0].caption
+    assert [one[-1] for one in rows] == ["0.1 ↑", "0.01", "none"]
+    assert "the largest, or smallest, of the rates tried" in errors.caption
+    head, rows = cells(rates)
+    assert head == ["network", "0.001", "0.01", "0.1"]
+    assert [one[1:] for one in rows] == [["10.10", "11.00", "20.00"]] * 2 + [["10.10", "2 broke down", "20.00"]]
+    answer["result"]["rows"][0]["rate"] = 0.01
+    assert "of the rates tried" not in tables(answer)[0].caption
 
 
 def test_runs_that_broke_down_have_no_shares(answer):

@@ -116,14 +116,17 @@ def report(
 
 def _results(folder: Path, page: Path, as_json: bool) -> None:
     """The page of what ``neuronal reproduce`` left in a folder."""
+    from neuronal.experiments.reproduction import asked_now
     from neuronal.experiments.storage import make_writable, write_whole
+    from neuronal.recipes import REPRODUCTIONS
     from neuronal.report.papers import sentences
     from neuronal.report.reproduction_page import read_results, results_page
 
     with one_line_errors():
-        answers = read_results(folder)
+        found_there = read_results(folder)
         make_writable(page.parent)
         with whole_results(folder):
+            answers = [asked_now(one, REPRODUCTIONS.get(one["reproduction"])) for one in found_there]
             drawn = results_page(f"Results of {folder.name}", answers)
             found = {answer["reproduction"]: sentences(answer) for answer in answers}
         write_whole(page, drawn)

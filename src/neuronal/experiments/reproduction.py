@@ -52,3 +52,16 @@ class Reproduction:
             raise ValueError(f"a reproduction is called paper/name, got {self.name!r}.")
         if unknown := [scale for scale in self.scales if scale not in SCALES]:
             raise ValueError(f"scales are {', '.join(SCALES)}, got {unknown[0]!r}.")
+
+
+def asked_now(answer: Mapping[str, Any], one: Reproduction | None) -> Mapping[str, Any]:
+    """A result as it is read today: what was measured is its own, claims and the paper's numbers are the reproduction's.
+
+    These may have found better words, or a misprint, since. A result of a scale that is no more is left as it is.
+    """
+    setting = one.scales.get(answer["scale"]) if one else None
+    if one is None or setting is None:
+        return answer
+    claims = {"claims": setting.options["claims"]} if "claims" in setting.options else {}
+    reported = one.reported if answer["scale"] in one.comparable else {}
+    return {**answer, "options": {**answer["options"], **claims}, "reported": reported}

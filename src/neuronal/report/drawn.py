@@ -32,7 +32,7 @@ def end_of_list(rate: float, tried: Sequence[float]) -> str:
     """A mark for a tuned rate that had others on one side only."""
     if len(tried) < 2 or min(tried) < rate < max(tried):
         return ""
-    return " ↑" if rate == max(tried) else " ↓"
+    return " ↑" if rate >= max(tried) else " ↓"
 
 
 def cells(drawn: Table) -> tuple[list[str], list[list[str]]]:

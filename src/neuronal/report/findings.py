@@ -11,7 +11,7 @@ from typing import Any, get_args
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.procedures.finding import BEYOND, Finding, Verdict
 from neuronal.experiments.reproduce import read_result, result_file
-from neuronal.experiments.reproduction import Reproduction
+from neuronal.experiments.reproduction import Reproduction, asked_now
 from neuronal.report.drawn import cells
 from neuronal.report.papers import ANSWERS, drawings, tables
 
@@ -57,16 +57,8 @@ def _measured(one: Reproduction, results: Path) -> Mapping[str, Any] | None:
     """The result of the largest scale there is, smoke apart."""
     for scale in ("paper", "small"):
         if (file := result_file(one.name, scale, results)).is_file():
-            return _asked(one, read_result(file))
+            return asked_now(read_result(file), one)
     return None
-
-
-def _asked(one: Reproduction, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What was measured is the file's; what is asked of it is the recipe's, which may have found better words since."""
-    setting = one.scales.get(answer["scale"])
-    if setting is None or "claims" not in setting.options:
-        return answer
-    return {**answer, "options": {**answer["options"], "claims": setting.options["claims"]}}
 
 
 def _found(reproductions: Sequence[Reproduction], answers: Mapping[str, Mapping[str, Any] | None]) -> list[Finding]:
@@ -89,7 +81,7 @@ def _counted(found: Sequence[Finding]) -> str:
     """How many of the claims came out how."""
     ours = [one.verdict for one in found if one.claim.startswith(BEYOND)]
     theirs = Counter(one.verdict for one in found if not one.claim.startswith(BEYOND))
-    text = ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := theirs[verdict]))
+    text = ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := theirs[verdict])) or "none"
     return f"Claims of the paper: {text}." + (
         f" Of {len(ours)} of ours {ours.count('shown')} {'is' if ours.count('shown') == 1 else 'are'} shown."
         if ours

@@ -10,6 +10,8 @@ from neuronal.experiments.procedures.farkas.born_dead import (
     _lines,
     clouds,
     facing_away,
+    facing_one,
+    findings,
     hidden_gradient,
     network,
 )
@@ -25,10 +27,33 @@ def test_units_face_away_from_every_point(seed):
     assert x[y == 0, 0].max() < x[y == 1, 0].min()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_unit_sees_one_cloud_alone(seed):
+    x, y = clouds(seed)
+    w, b = facing_one(x, y)
+    on = x @ w + b > 0
+    assert not on[y == 0].any()
+    assert on[y == 1].double().mean() > 0.75
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [((1.0, 1.0), "not true as stated"), ((1.0, 0.5), "reproduced in part"), ((0.5, 0.9), "reproduced")],
+)
+def test_a_cloud_that_is_not_seen_may_be_told_all_the_same(accuracies, verdict):
+    name = "standard, one cloud unseen"
+    rows = [{"network": name, "seed": n, "gradient": 0.1, "loss": 0.1, "accuracy": a} for n, a in enumerate(accuracies)]
+    (found,) = findings({"result": {"rows": rows}})
+    assert (found.claim, found.verdict) == (
+        "A standard network does not learn (one unit, on for one cloud only)",
+        verdict,
+    )
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_gradient_is_that_of_differences(name):
     x, y = (t.double() if t.is_floating_point() else t for t in clouds(0))
-    model = network(name, x.float(), 0).double()
+    model = network(name, x.float(), y, 0).double()
     squares = 0.0
     for parameter in model[0].parameters():
         for i in range(parameter.numel()):
@@ -42,14 +67,14 @@ def test_the_gradient_is_that_of_differences(name):
             squares += ((losses[0] - losses[1]) / 2e-5) ** 2
     # Batch norm takes a bias and a scale away; what is left of that gradient is rounding and eps.
     assert hidden_gradient(model, x, y) == pytest.approx(squares**0.5, rel=1e-4, abs=1e-6)
-    if name.startswith("standard"):
+    if name in ("standard", "standard, two units"):
         assert hidden_gradient(model, x, y) == 0
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_lines_are_where_units_switch(name):
-    x, _ = clouds(1)
-    model = network(name, x, 1)
+    x, y = clouds(1)
+    model = network(name, x, y, 1)
     z = model[:-2](x).detach()
     lines = torch.tensor(_lines(model, x, name))
     drawn = x @ lines[:, :2].T + lines[:, 2]

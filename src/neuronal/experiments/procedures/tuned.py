@@ -11,7 +11,7 @@ from torch import nn
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
-from neuronal.experiments.tune import choose
+from neuronal.experiments.tune import Choice, choose
 
 if TYPE_CHECKING:
     from neuronal.experiments.work import Work
@@ -26,11 +26,31 @@ def tuned(setting: Setting, work: Work) -> tuple[Recipe, ...]:
     ``options["tuned_at"]`` names fields and the values they have while rates are tried, such as ``{"fraction": 1.0}``: then
     recipes that differ in these alone get the same rate, tried once. A rate at which a training fails is not chosen;
     where all fail the recipe keeps its own.
+
+    Raises:
+        ValueError: A seed is among those rates are tried with, and among those that are reported.
     """
+    return at_best(setting.recipes, choices(setting, work))
+
+
+def at_best(recipes: Sequence[Recipe], chosen: Sequence[Choice | None]) -> tuple[Recipe, ...]:
+    """The recipes, each at the rate chosen for it; at its own where there is none."""
+    return tuple(
+        recipe if choice is None or choice.best is None else replace(recipe, lr=choice.best)
+        for recipe, choice in zip(recipes, chosen, strict=True)
+    )
+
+
+def choices(setting: Setting, work: Work) -> list[Choice | None]:
+    """For every recipe what held-out data say of each rate, and the best; ``None`` without ``rates``."""
     rates: Sequence[float] = setting.options.get("rates", ())
     if not rates:
-        return setting.recipes
+        return [None] * len(setting.recipes)
     seeds = tuple(setting.options["tuning_seeds"])
+    if twice := {seed for recipe in setting.recipes for seed in recipe.seeds} & set(seeds):
+        raise ValueError(
+            f"rates are tried with seeds {', '.join(map(str, seeds))}, and results need others, got {min(twice)}."
+        )
     fields: Mapping[str, Any] = setting.options.get("tuned_at", {})
     work.say(f"learning rates of {', '.join(dict.fromkeys(recipe.name for recipe in setting.recipes))}")
     tries = [[replace(one, seeds=seeds, probes=(), lr=rate, **fields) for rate in rates] for one in setting.recipes]
@@ -38,11 +58,7 @@ def tuned(setting: Setting, work: Work) -> tuple[Recipe, ...]:
     records: dict[str, list[Record]] = {}
     for record in work.records(list({one.fingerprint(): one for own in tries for one in own}.values())):
         records.setdefault(record.recipe.fingerprint(), []).append(record)
-    found = []
-    for recipe, own in zip(setting.recipes, tries, strict=True):
-        (choice,) = choose([record for one in own for record in records[one.fingerprint()]], "lr")
-        found.append(replace(recipe, lr=recipe.lr if choice.best is None else choice.best))
-    return tuple(found)
+    return [choose([record for one in own for record in records[one.fingerprint()]], "lr")[0] for own in tries]
 
 
 def measured(

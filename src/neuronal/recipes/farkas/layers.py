@@ -20,8 +20,8 @@ BORN_DEAD = Reproduction(
         "paper": Setting(options={"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))}),
     },
     departs=(
-        "Clouds, distances and training are our choice: the paper has a drawing. Besides one standard unit there are two, "
-        "as many as in the Farkas layer. Figure 1b is batch norm before the ReLU."
+        "Clouds, distances and training are our choice: the paper has a drawing. Standard units and batch norm are "
+        "there with one unit and with two, as many as in the Farkas layer. Figure 1b is batch norm before the ReLU."
     ),
 )
 
@@ -78,7 +78,7 @@ def smoke(recipe: Recipe) -> Recipe:
 
 def long(recipe: Recipe) -> Recipe:
     """The same as the paper trains: CIFAR-10, 200 epochs."""
-    return replace(recipe, data="cifar10", epochs=200, seeds=(0, 1, 2))
+    return replace(recipe, data="cifar10", fraction=1.0, epochs=200, seeds=(0, 1, 2))
 
 
 def named(recipe: Recipe, name: str, **options: Any) -> Recipe:
@@ -134,7 +134,9 @@ MARGIN = Reproduction(
         | {
             "claims": (
                 of_layers("never_silent", [PAPERS], "With the paper's bias no image leaves a layer silent"),
-                of_layers("certified", [PAPERS], "With the paper's bias every layer is proved active"),
+                of_layers(
+                    "certified", [PAPERS], "With the paper's bias every layer is proved active (pixels in [0, 1])"
+                ),
                 of_layers("certified", SOFT, "With a softplus and a margin every layer is proved active", ours=True),
                 *(
                     alike(
@@ -147,9 +149,9 @@ MARGIN = Reproduction(
         },
     ),
     departs=(
-        "Not in the paper, whose rule is a maximum without margin. Ours differs from it by the margin and by a softplus, "
-        "which is strict and always has a gradient. The network is ours, and so is its rate of 0.01: at 0.05, tried first, "
-        "networks with sums did not train. Paper: the same on CIFAR-10, 200 epochs."
+        "Not in the paper, whose rule is a maximum without margin. Ours differs from it by the margin and by a "
+        "softplus, which is strict and always has a gradient. The network is ours, and so is its rate of 0.01: at "
+        "0.05, tried first, networks with sums did not train. At scale paper: the same on CIFAR-10, 200 epochs."
     ),
 )
 
@@ -176,9 +178,10 @@ MULTIPLIERS = Reproduction(
         },
     ),
     departs=(
-        "The paper says that multipliers can be learnt in smaller problems, and not how; ours are exponentials times those "
-        "of the sum or the mean. The network is ours, and so is its rate of 0.01: at 0.05, tried first, networks with sums "
-        "did not train. Paper: the same on CIFAR-10, 200 epochs."
+        "The paper says that multipliers can be learnt in smaller problems, and not how; ours are exponentials times "
+        "those of the sum or the mean. The last bias is ours, a softplus with a margin of 0.001. The network is "
+        "ours, and so is its rate of 0.01: at 0.05, tried first, networks with sums did not train. At scale paper: "
+        "the same on CIFAR-10, 200 epochs."
     ),
 )
 
@@ -222,10 +225,11 @@ ACTIVATIONS = Reproduction(
         },
     ),
     departs=(
-        "The paper names the activations and shows no numbers. Cutoffs: 0 where the slope is 0 below it or changes there, "
-        "-2 for ELU and SELU, whose slope is 14% of its largest there (ELU). Conditions are the corrected ones. The network "
-        "is ours, at the best of five rates for each, by held-out images and three seeds that are not among those reported; "
-        "paper: the same on CIFAR-10, 200 epochs."
+        "The paper names the activations and shows no numbers. Cutoffs: 0 where the slope is 0 below it or changes "
+        "there, -2 for ELU and SELU, whose slope is 14% of its largest there (ELU). Conditions are the corrected "
+        "ones, and the last bias is ours, a softplus with a margin of 0.001. The network is ours, at the best of "
+        "five rates for each, by held-out images and three seeds that are not among those reported. At scale paper: "
+        "the same on CIFAR-10, 200 epochs."
     ),
 )
 
@@ -247,15 +251,16 @@ CLOSED = {kind: tuple(f"{shape}, Farkas {kind}" for shape in SHAPES) for kind in
 def _in_shape(shape: str) -> tuple[Recipe, ...]:
     plain = replace(SHAPES[shape], name=f"{shape}, standard")
     farkas = replace(plain, family="farkas")
-    return plain, *(named(farkas, f"{shape}, Farkas {kind}", **options) for kind, options in AGGREGATES.items())
+    return plain, *(named(farkas, f"{shape}, Farkas {kind}", rule="max", **how) for kind, how in AGGREGATES.items())
 
 
 def _promise() -> tuple[dict[str, Any], ...]:
-    every, beside = CLOSED["sum"] + CLOSED["mean"], PLAIN * 2
+    every = CLOSED["sum"] + CLOSED["mean"]
     return (
-        of_layers("never_silent", every, "No image ever leaves a Farkas layer without active unit", beside),
+        of_layers("alive", PLAIN, "Without Farkas layers, too, hardly a layer is dead as a whole"),
+        of_layers("never_silent", every, "No image ever leaves a Farkas layer without active unit", PLAIN),
         of_layers("certified", every, "Every Farkas layer has an active unit for every image of pixels in [0, 1]"),
-        of_layers("certified", PLAIN, "The same proof for standard layers", ours=True),
+        of_layers("certified", PLAIN, "Standard layers are proved to have one, too", ours=True),
         *(
             of_layers(
                 "fewer_dead", rows, f"Layers with {kind}s have fewer dead units than standard ones", PLAIN, ours=True
@@ -283,9 +288,11 @@ DEAD_UNITS = Reproduction(
         LOOK | {"claims": _promise()},
     ),
     departs=(
-        "The paper measures none of it, and concludes that no neurons are dead. Networks are ours: an ordinary one, a deep "
-        "one, and one as deep and narrow as those that are born dead; torch's own start, no norm, rate 0.01 where nothing "
-        "else is said. Paper: the same on CIFAR-10, 200 epochs."
+        "The paper measures none of it, and concludes that no neurons are dead. Networks are ours: an ordinary one, "
+        "a deep one, and one as deep and narrow as those that are born dead, fully connected; torch's own start, no "
+        "norm, rate 0.01 where nothing else is said, the paper's last bias. Of FarkasNets the promise is a law that "
+        "is tested (tests/models/test_farkasnet.py), not measured here. At scale paper: the same on CIFAR-10, 200 "
+        "epochs."
     ),
 )
 
@@ -296,39 +303,40 @@ FIXUP = replace(
     FASHION, name="ResNet9 with Fixup", family="standard", model="resnet9", widths=(), norm="fixup", scalar_lr=0.1
 )
 FIXUP = replace(FIXUP, model_options={"width": 8}, fraction=0.2, channels_last=True)
-UNDER = {"geometric": "geometric, closed ({})", "ResNet9 with Fixup": "Fixup, Farkas ({})"}
-"""What the promise is put on top of, and what it is called then."""
+ON_TOP = {
+    GEOMETRIC.name: tuple(
+        named(GEOMETRIC, f"geometric, closed ({kind})", closed=True, **how) for kind, how in AGGREGATES.items()
+    ),
+    FIXUP.name: tuple(
+        replace(FIXUP, name=f"Fixup, Farkas ({kind})", family="farkas", neuron_options=how)
+        for kind, how in AGGREGATES.items()
+    ),
+}
+"""The promise on top of these, with sums and with means."""
 WITH_OTHERS = Reproduction(
     name="farkas/with_others",
     title="The promise on top of geometric neurons and of Fixup",
     where="Conclusion",
     procedure="accuracy_table",
     scales=scales(
-        (
-            GEOMETRIC,
-            *(named(GEOMETRIC, f"geometric, closed ({kind})", closed=True, **how) for kind, how in AGGREGATES.items()),
-            FIXUP,
-            *(
-                replace(FIXUP, name=f"Fixup, Farkas ({kind})", family="farkas", neuron_options=how)
-                for kind, how in AGGREGATES.items()
-            ),
-        ),
+        (GEOMETRIC, *ON_TOP[GEOMETRIC.name], FIXUP, *ON_TOP[FIXUP.name]),
         TUNED
         | {
             "claims": tuple(
                 better_each(
-                    {f"with {kind}s": (closed.format(kind), plain) for kind in AGGREGATES},
+                    {f"with {kind}s": (one.name, plain) for kind, one in zip(AGGREGATES, closed, strict=True)},
                     f"The promise on top of {plain} lowers the error",
                     ours=True,
                 )
-                for plain, closed in UNDER.items()
+                for plain, closed in ON_TOP.items()
             ),
         },
     ),
     departs=(
-        "The paper says that its layers can be used with other techniques, and tries batch norm and a zero last layer only. "
-        "Closed means one unit less and one that balances the others. Each at the best of five rates, by held-out images "
-        "and three seeds that are not among those reported. Small: Fashion-MNIST, ResNet9 (8 channels) on a fifth of it; "
-        "paper: all on CIFAR-10, 200 epochs."
+        "The paper says that its layers can be used with other techniques, and tries batch norm and a zero last "
+        "layer only. Closed means one unit less and one that balances the others; its bias is ours, a softplus with "
+        "a margin of 0.001. Each at the best of five rates, by held-out images and three seeds that are not among "
+        "those reported. At scale small: Fashion-MNIST, ResNet9 (8 channels) on a fifth of it; at scale paper: "
+        "CIFAR-10, 200 epochs."
     ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from neuronal.experiments.procedures.farkas.activity import values
+from neuronal.experiments.procedures.farkas.born_dead import TOLD
 from neuronal.experiments.procedures.farkas.cutoff import ROUNDING
 from neuronal.report.drawn import END_OF_LIST, columns, end_of_list, title_of
 
@@ -25,22 +26,46 @@ def _failed(row: Mapping[str, Any]) -> str:
 
 
 def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
-    reported, tried = answer["reported"], answer.get("options", {}).get("rates", ())
-    heads = ["error (%)", "failed", "parameters"] + (["its rate"] if tried else [])
+    reported, rows = answer["reported"], answer["result"]["rows"]
+    tuned = [row for row in rows if "tuning" in row]
+    heads = ["error (%)", "failed", "parameters"] + (["its rate"] if tuned else [])
     heads += ["reported (%)" if answer["scale"] == "paper" else "reported after 200 epochs (%)"] if reported else []
     heads += ["their parameters"] if any("parameters" in given for given in reported.values()) else []
     caption = "mean ± standard error over the runs that learnt"
-    if any(end_of_list(row["rate"], tried) for row in answer["result"]["rows"] if tried):
-        caption += END_OF_LIST
+    caption += END_OF_LIST if any(_rate(row)[-1] in "↑↓" for row in tuned) else ""
     drawn = columns(title_of(answer), ["network", "neuron"], heads, caption)
-    for row in answer["result"]["rows"]:
+    for row in rows:
         given = reported.get(row["name"], {})
         beside = [f"{given['error']:.2f}" if "error" in given else ""]
         beside += [f"{given['parameters']:,}" if "parameters" in given else ""]
-        rate = [f"{row['rate']:g}{end_of_list(row['rate'], tried)}"] if tried else []
-        cells = [_error(row), _failed(row), f"{row['parameters']:,}", *rate, *beside]
+        cells = [_error(row), _failed(row), f"{row['parameters']:,}", *([_rate(row)] if tuned else []), *beside]
         drawn.add_row(row["name"], row["neuron"], *cells[: len(heads)])
-    return [drawn]
+    return [drawn, *([_tried(tuned)] if tuned else [])]
+
+
+def _rate(row: Mapping[str, Any]) -> str:
+    """The one chosen; none if a run failed at each."""
+    if row["rate"] is None:
+        return "none"
+    return f"{row['rate']:g}{end_of_list(row['rate'], [point['value'] for point in row['tuning']])}"
+
+
+def _tried(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """What held-out images say of every rate."""
+    rates = list(dict.fromkeys(point["value"] for row in rows for point in row["tuning"]))
+    drawn = columns("Rates tried", ["network"], [f"{rate:g}" for rate in rates])
+    for row in rows:
+        points = {point["value"]: point for point in row["tuning"]}
+        drawn.add_row(row["name"], *(_held_out(points[rate]) if rate in points else "" for rate in rates))
+    drawn.caption = (
+        "error (%) on held-out images, mean over the seeds rates are tried with; a rate at which the loss of one of them "
+        "stopped being finite is not chosen: how many did"
+    )
+    return drawn
+
+
+def _held_out(point: Mapping[str, Any]) -> str:
+    return f"{point['failed']} broke down" if point["failed"] else f"{100 * (1 - point['mean']):.2f}"
 
 
 def _activity(answer: Mapping[str, Any]) -> list[Table]:
@@ -73,7 +98,7 @@ def _born_dead(answer: Mapping[str, Any]) -> list[Table]:
     result = answer["result"]
     for name, what in result["networks"].items():
         own = [row for row in result["rows"] if row["network"] == name]
-        counts = [sum(row["gradient"] == 0 for row in own), sum(row["accuracy"] > 0.95 for row in own)]
+        counts = [sum(row["gradient"] == 0 for row in own), sum(row["accuracy"] > TOLD for row in own)]
         loss = sum(row["loss"] for row in own) / len(own)
         drawn.add_row(name, what, *(f"{count} of {len(own)}" for count in counts), f"{loss:.4f}")
     return [drawn]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.farkas.claims import IN_WORDS, judged, outcome, rows_of
 from neuronal.experiments.procedures.finding import Finding, seeds_said
-from neuronal.experiments.procedures.tuned import tuned
+from neuronal.experiments.procedures.tuned import at_best, choices
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import network
@@ -32,20 +33,23 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: ``classes``, how many there are, for chance; ``claims``, see
     :mod:`neuronal.experiments.procedures.farkas.claims`; those of :func:`neuronal.experiments.procedures.tuned.tuned`
-    where each network is to have a rate of its own, which its row then names.
+    where each network is to have a rate of its own: then its row names it, or none if all failed, and has what was tried.
     """
     chance = 1 / setting.options["classes"]
-    recipes = tuned(setting, work)
+    chosen = choices(setting, work)
+    recipes = at_best(setting.recipes, chosen)
     records = work.records(recipes)
     rows = []
-    for recipe in recipes:
+    for recipe, choice in zip(recipes, chosen, strict=True):
         own = [r for r in records if (r.recipe.name, r.recipe.family) == (recipe.name, recipe.family)]
         rows.append(
             {
                 "name": recipe.name,
                 "neuron": recipe.family,
                 "parameters": parameters(recipe),
-                **({"rate": recipe.lr} if setting.options.get("rates") else {}),
+                **(
+                    {} if choice is None else {"rate": choice.best, "tuning": [asdict(point) for point in choice.curve]}
+                ),
                 **outcome(own, chance),
                 "while_training": {str(r.seed): [row["accuracy"] for row in r.epochs] for r in own},
                 "seconds": sum(r.seconds for r in own),

@@ -15,7 +15,7 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.procedures.farkas.accuracy_table import parameters
-from neuronal.experiments.procedures.farkas.claims import Case, case_by_case, found, judged, learnt, rows_of
+from neuronal.experiments.procedures.farkas.claims import Case, case_by_case, found, judged, learnt, not_there, rows_of
 from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -33,8 +33,8 @@ MEASURES = ("dead_units", "dead_layers", "silent")
 
 
 JUDGED = (
-    "A layer is never silent if no image leaves it so at any look. Units are fewer dead if intervals of the difference at "
-    "the end, seed by seed and wide enough for all networks of the claim together, say so of each; of some is a part. "
+    "A layer is never silent if no image leaves it so at any look, and alive if some image does not. Units are fewer dead "
+    "if a 95% interval of the difference at the end, seed by seed, says so of each network of the claim; of some is a part. "
     "Certified means every layer of every trained network; some networks are a part. Runs whose loss stopped being finite "
     "are left out of all of it: most are looked at once, before training. That no unit is dead is looked for at the end of "
     "training, in Farkas networks that learnt. Errors are judged as those of Table 1."
@@ -45,8 +45,9 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe with every seed: the three shares before training and after each epoch, accuracy, certificates.
 
     ``options``: ``images``, how many test images are looked at; ``classes``; ``claims``, those of
-    :mod:`~neuronal.experiments.procedures.farkas.claims` and three more, which are about several ``rows``:
-    ``never_silent``, ``fewer_dead`` and ``certified``; the first two compare with as many others, ``than``.
+    :mod:`~neuronal.experiments.procedures.farkas.claims` and four more, which are about several ``rows``:
+    ``never_silent``, which names the worst of ``than`` beside them, ``fewer_dead`` than in the row at the same place of
+    ``than``, ``alive`` and ``certified``.
     """
     chance, images = 1 / setting.options["classes"], setting.options["images"]
     of = {recipe.fingerprint(): recipe for recipe in setting.recipes}
@@ -148,8 +149,10 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
     for claim in answer["options"].get("claims", ()):
         if claim["kind"] not in KINDS:
             answers += judged([claim], rows, chance)
-        elif {*claim["rows"], *claim.get("than", ())} <= set(by_name):
-            own, others = ([by_name[name] for name in claim.get(key, ())] for key in ("rows", "than"))
+        elif missing := [name for name in (*claim["rows"], *claim["than"]) if name not in by_name]:
+            answers.append(found(claim, "not measured", not_there(missing)))
+        else:
+            own, others = ([by_name[name] for name in claim[key]] for key in ("rows", "than"))
             answers.append(found(claim, *KINDS[claim["kind"]](own, others)))
     asked = any(claim["kind"] == "fewer_dead" for claim in answer["options"].get("claims", ()))
     return [*answers, _none_dead(rows)] if asked else answers
@@ -164,42 +167,48 @@ def values(row: Row, name: str) -> dict[str, Sequence[float]]:
 
 
 def _broke(rows: Sequence[Row]) -> str:
-    """Which have no run that did not."""
+    """The names of rows all of whose runs broke down, as the end of a sentence."""
     lost = [row["name"] for row in rows if not row["accuracy"]]
     return f"; broke down with every seed: {', '.join(lost)}" if lost else ""
+
+
+def _runs(count: int) -> str:
+    return f"{count} trained network{'' if count == 1 else 's'}"
 
 
 def _never_silent(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str]:
     shares = [of for row in rows for of in values(row, "silent").values()]
     if not shares:
         return "not measured", _broke(rows).removeprefix("; ")
-    worst = max(map(max, shares))
-    text = (
-        f"at most {100 * worst:.2f}% of images leave a layer silent ({sum(map(len, shares))} looks at {_runs(shares)})"
-    )
-    most = {row["name"]: max(map(max, values(row, "silent").values())) for row in others if row["accuracy"]}
-    if most:
-        name = max(most, key=most.__getitem__)
-        text += f"; standard layers: up to {100 * most[name]:.1f}% ({name})"
+    worst, looks = max(map(max, shares)), sum(map(len, shares))
+    text = f"at most {100 * worst:.2f}% of images leave a layer silent ({looks} looks at {_runs(len(shares))})"
+    beside = {row["name"]: max(map(max, values(row, "silent").values())) for row in others if row["accuracy"]}
+    if beside:
+        name = max(beside, key=beside.__getitem__)
+        text += f"; {name}: up to {100 * beside[name]:.1f}%"
     return "reproduced" if worst == 0 else "not reproduced", text + _broke(rows)
 
 
-def _runs(found: Sequence[Any]) -> str:
-    return f"{len(found)} trained network{'' if len(found) == 1 else 's'}"
+def _alive(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str]:
+    shares = [of for row in rows for of in values(row, "dead_layers").values()]
+    if not shares:
+        return "not measured", _broke(rows).removeprefix("; ")
+    dead = sum(max(of) > 0 for of in shares)
+    text = f"some layer is off on every image, at some look, in {dead} of {_runs(len(shares))}"
+    return all_or_some(len(shares) - dead, len(shares)), text + _broke(rows)
 
 
 def _fewer_dead(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str]:
-    pairs = [(row, other) for row, other in zip(rows, others, strict=True) if row["accuracy"] and other["accuracy"]]
-    cases = []
-    for row, other in pairs:
+    cases, without = [], []
+    for row, other in zip(rows, others, strict=True):
         own, beside = ({int(s): of[-1] for s, of in values(one, "dead_units").items()} for one in (row, other))
-        if own.keys() & beside.keys():
-            means = [100 * fmean(shares.values()) for shares in (own, beside)]
+        if both := own.keys() & beside.keys():
+            means = [100 * fmean(shares[seed] for seed in both) for shares in (own, beside)]
+            # Fewer is better: what is above is the other's share.
             cases.append(Case(row["name"], beside, own, f", {means[0]:.1f}% against {means[1]:.1f}%"))
-    if not cases:
-        return "not measured", _broke([*rows, *others]).removeprefix("; ") or "no seed of both"
-    verdict, text = case_by_case(cases, "points fewer units dead at the end")
-    return verdict, text + _broke(rows)
+        else:
+            without.append(row["name"])
+    return case_by_case(cases, without, "points fewer units dead at the end")
 
 
 def _none_dead(rows: Sequence[Row]) -> Finding:
@@ -226,12 +235,11 @@ def _none_dead(rows: Sequence[Row]) -> Finding:
 
 
 def _certified(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str]:
-    del others
     proofs = [proof for row in rows for proof in row["certificates"].values()]
     if not proofs:
         return "not measured", _broke(rows).removeprefix("; ")
     whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
-    text = f"all layers certified in {whole} of {_runs(proofs)}"
+    text = f"all layers certified in {whole} of {_runs(len(proofs))}"
     # Of layers that are certified; where others are not, it is no margin of the network.
     margins = [proof["margin"] for proof in proofs if proof["margin"] is not None]
     if margins and whole == len(proofs):
@@ -243,4 +251,5 @@ def _certified(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str
     return all_or_some(whole, len(proofs)), text + _broke(rows)
 
 
-KINDS = {"never_silent": _never_silent, "fewer_dead": _fewer_dead, "certified": _certified}
+KINDS = {"never_silent": _never_silent, "alive": _alive, "fewer_dead": _fewer_dead, "certified": _certified}
+"""How claims about several networks are judged: from their rows, and from those they are compared with."""

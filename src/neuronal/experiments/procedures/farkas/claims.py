@@ -6,14 +6,15 @@ A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, f
 ``better``: the row is more accurate. Reproduced if a 95% interval of the difference seed by seed says so, in part if it
 does not but no seed is worse and some are better. In part at most where a run of the other neither left chance nor broke
 down: it may only be slower.
-``better_each``: the same of several pairs, ``cases``, a label to ``(row, than)``. Reproduced if intervals that hold for all
-cases together say so of each; in part if of some.
+``better_each``: several pairs, ``cases``, a label to ``(row, than)``. Reproduced if such an interval says so of each, in
+part if of some; a pair that cannot be compared is one it is not said of.
 ``alike``: the 95% interval of the difference lies within ``within`` points; in part if its mean does. Only seeds that
 learnt in both count, and it is in part at most if others failed.
 ``trains``, ``fails``: all seeds learn, or none does. A run has failed if its loss stopped being finite, or if it ends at
 chance; ``fails`` is in part at most where that was after fewer epochs at the first rate than the paper waits for.
 
-In what is better a run that failed counts as one at chance: leaving it out would flatter its network.
+A claim about rows that a result does not have is not measured. In what is better a run that failed counts as one at
+chance: leaving it out would flatter its network.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ Rows = Mapping[str, Mapping[str, Any]]
 Claim = Mapping[str, Any]
 
 IN_WORDS = (
-    "Better: a 95% interval of the difference, seed by seed, says so (each by itself, not for all claims at once); no "
-    "seed worse and some better is a part. Otherwise the numbers say whether it is worse by such an interval or left "
-    "open. Where a run of the other neither left chance nor broke down, it is a part at most: the other may only be "
-    "slower. A claim about several pairs holds if intervals that are wide enough for all of them together say so of each, "
-    "in part if of some. Alike: the interval lies within the points named; if only its mean does, or a run failed, it is a "
-    "part; seeds that failed in either are left out, and if none is left nothing is measured. A run has failed if its loss "
-    f"stopped being finite or its accuracy at the end is below {STUCK:g} times chance (15% for 10 classes), and counts as "
-    "chance in what is better; the paper calls failed what made no progress in the first five epochs, and where a run "
-    "stayed at chance for fewer at its first rate, that it does not train is a part at most."
+    "Better: a 95% interval of the difference, seed by seed, says so (each by itself, not for all claims at once); "
+    "no seed worse and some better is a part. Otherwise the numbers say whether it is worse by such an interval or "
+    "left open. Where a run of the other neither left chance nor broke down, it is a part at most: the other may "
+    "only be slower. A claim about several pairs holds if such an interval says so of each, in part if of some. "
+    "Trains: every run learns; some is a part. Alike: the interval lies within the points named; if only its mean "
+    "does, or a run failed, it is a part; seeds that failed in either are left out, and if none is left nothing is "
+    f"measured. A run has failed if its loss stopped being finite or its accuracy at the end is below {STUCK:g} times "
+    "chance (15% for 10 classes), and counts as chance in what is better; the paper calls failed what made no "
+    "progress in the first five epochs, and where a run stayed at chance for fewer at its first rate, that it does "
+    "not train is a part at most."
 )
 """The same as a page says it."""
 
@@ -90,16 +92,9 @@ def _share(schedule: str) -> float:
 
 
 def judged(claims: Sequence[Claim], rows: Sequence[Mapping[str, Any]], chance: float) -> list[Finding]:
-    """A finding for each claim whose rows were measured."""
+    """A finding for each claim."""
     by_name = {row["name"]: row for row in rows}
-    return [found(claim, *_judge(claim, by_name, chance)) for claim in claims if _is_there(claim, by_name)]
-
-
-def _is_there(claim: Claim, rows: Rows) -> bool:
-    """Whether it can be judged: of one that has cases, some."""
-    if "cases" in claim:
-        return any(set(pair) <= set(rows) for pair in claim["cases"].values())
-    return claim["kind"] in KINDS and {claim["row"], claim.get("than", claim["row"])} <= set(rows)
+    return [found(claim, *_judge(claim, by_name, chance)) for claim in claims]
 
 
 def found(claim: Claim, verdict: Verdict, numbers: str) -> Finding:
@@ -109,9 +104,24 @@ def found(claim: Claim, verdict: Verdict, numbers: str) -> Finding:
 
 
 def _judge(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
-    if "than" in claim and rows[claim["row"]]["mean"] is None and rows[claim["than"]]["mean"] is None:
+    judge, named = KINDS[claim["kind"]], [claim[key] for key in ("row", "than") if key in claim]
+    if missing := [name for name in named if name not in rows]:
+        return "not measured", not_there(missing)
+    pair = [rows[name] for name in named]
+    if len(pair) == 2 and not _comparable(*pair):
         return "not measured", f"{_both(claim, rows)}: there is nothing to compare"
-    return KINDS[claim["kind"]](claim, rows, chance)
+    return judge(claim, rows, chance)
+
+
+def not_there(names: Sequence[str]) -> str:
+    """Of rows a claim is about."""
+    return f"the result has no {', '.join(names)}"
+
+
+def _comparable(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether some seed is of both, and some run of either learnt."""
+    seeds = [row["accuracy"].keys() | row["failed"].keys() for row in (one, other)]
+    return bool(seeds[0] & seeds[1]) and not (one["mean"] is None and other["mean"] is None)
 
 
 def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
@@ -123,7 +133,9 @@ def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     slow = _slow(rows[claim["than"]])
     if gap.mean > 0 and gap.is_shown:
         verdict = "reproduced in part" if slow else "reproduced"
-    text = f"{100 * gap.mean:+.2f} points of accuracy{_interval(gap)}; {_both(claim, rows)}"
+    failed = any(rows[claim[key]]["failed"] for key in ("row", "than"))
+    counted = ", failed runs being at chance" if failed else ""
+    text = f"{100 * gap.mean:+.2f} points of accuracy{counted}{_interval(gap)}; {_both(claim, rows)}"
     text += "" if verdict == "reproduced" else f"; better in {won} of {len(seeds)} seeds"
     if verdict == "not reproduced":
         text += f"; {WORSE if gap.is_shown else OPEN}"
@@ -132,7 +144,7 @@ def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
 
 @dataclass(frozen=True)
 class Case:
-    """Two networks of a claim about several pairs, seed by seed."""
+    """Two networks of a claim about several pairs, seed by seed, with at least one seed of both."""
 
     label: str
     own: Mapping[int, float]
@@ -143,32 +155,37 @@ class Case:
     """It is no case the claim holds in, whatever the numbers."""
 
 
-def case_by_case(cases: Sequence[Case], unit: str) -> tuple[Verdict, str]:
-    """Whether the own are above the other in each, by intervals that hold for all cases together."""
+def case_by_case(cases: Sequence[Case], without: Sequence[str], unit: str) -> tuple[Verdict, str]:
+    """In how many cases the own are above the other by a 95% interval, and the contrary.
+
+    Args:
+        cases: Those that can be compared.
+        without: Labels of those that cannot.
+        unit: Of the differences.
+    """
     good, bad, told = 0, 0, []
     for case in cases:
-        gap = difference(case.own, case.other, comparisons=len(cases))
+        gap = difference(case.own, case.other)
         good += gap.is_shown and gap.mean > 0 and not case.is_doubtful
         bad += gap.is_shown and gap.mean < 0
-        between = "" if gap.low is None or gap.high is None else f" ({100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
-        told.append(f"{case.label} {100 * gap.mean:+.2f}{between}{case.note}")
-    count = f"beyond chance in {good} of {len(cases)}, the contrary in {bad}"
-    return all_or_some(good, len(cases)), f"{count}; {unit} (95% for all together): {'; '.join(told)}"
+        told.append(f"{case.label} {100 * gap.mean:+.2f}{_interval(gap)}, {seeds_said(gap.num_seeds)}{case.note}")
+    missing = f"; nothing to compare: {', '.join(without)}" if without else ""
+    if not cases:
+        return "not measured", missing.removeprefix("; ")
+    total = len(cases) + len(without)
+    count = f"holds beyond chance in {good} of {total}, the contrary in {bad}"
+    return all_or_some(good, total), f"{count}; {unit}: {'; '.join(told)}{missing}"
 
 
 def _better_each(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
-    pairs = {label: [rows[one] for one in pair] for label, pair in claim["cases"].items() if set(pair) <= set(rows)}
-    lost = [label for label, pair in pairs.items() if all(row["mean"] is None for row in pair)]
-    cases = [
-        Case(label, by_seed(own, chance), by_seed(other, chance), _failures(own, other), bool(_stuck(other)))
-        for label, (own, other) in pairs.items()
-        if label not in lost
-    ]
-    nothing = f"all runs of both failed: {', '.join(lost)}" if lost else ""
-    if not cases:
-        return "not measured", nothing
-    verdict, text = case_by_case(cases, "points of accuracy")
-    return verdict, f"{text}; {nothing}" if lost else text
+    cases, without = [], []
+    for label, (own, other) in claim["cases"].items():
+        if own in rows and other in rows and _comparable(rows[own], rows[other]):
+            note, is_doubtful = _failures(rows[own], rows[other]) + _slow(rows[other]), bool(_stuck(rows[other]))
+            cases.append(Case(label, by_seed(rows[own], chance), by_seed(rows[other], chance), note, is_doubtful))
+        else:
+            without.append(label)
+    return case_by_case(cases, without, "points of accuracy")
 
 
 def _failures(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
@@ -199,7 +216,7 @@ def _alike(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     verdict: Verdict = "reproduced in part" if 100 * abs(gap.mean) <= claim["within"] else "not reproduced"
     if gap.low is not None and gap.high is not None and not failed:
         verdict = "reproduced" if 100 * max(-gap.low, gap.high) <= claim["within"] else verdict
-    text = f"{100 * gap.mean:+.2f} points{_interval(gap)}; {_both(claim, rows)}"
+    text = f"{100 * gap.mean:+.2f} points of accuracy{_interval(gap)}; {_both(claim, rows)}"
     if verdict == "not reproduced":
         apart = gap.is_shown and 100 * min(abs(gap.low or 0.0), abs(gap.high or 0.0)) > claim["within"]
         text += f"; {'apart beyond chance' if apart else OPEN}"
@@ -207,8 +224,9 @@ def _alike(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
 
 
 def _interval(gap: Difference) -> str:
+    """In points; none of one seed, or of differences that are all the same."""
     if gap.low is None or gap.high is None:
-        return ""
+        return " (no interval)"
     return f" (95%: {100 * gap.low:+.2f} to {100 * gap.high:+.2f})"
 
 
@@ -253,12 +271,13 @@ def _both(claim: Claim, rows: Rows) -> str:
 
 
 def said(row: Mapping[str, Any]) -> str:
-    """Error of the runs that learnt, and how many did not."""
+    """Error of the runs that learnt, how long they did, and how many did not."""
     failed = f"{len(row['failed'])} of {row['seeds']} runs failed"
+    epochs = f", {epochs_said(row['epochs'])}" if row.get("epochs") else ""
     if row["mean"] is None:
-        return failed
+        return f"{failed}{epochs and f' ({epochs[2:]})'}"
     error = "" if row["standard_error"] is None else f" ± {100 * row['standard_error']:.2f}"
-    text = f"error {100 * (1 - row['mean']):.2f}%{error} ({seeds_said(row['seeds'] - len(row['failed']))})"
+    text = f"error {100 * (1 - row['mean']):.2f}%{error} ({seeds_said(row['seeds'] - len(row['failed']))}{epochs})"
     return f"{text}, {failed}" if row["failed"] else text
 
 

@@ -91,14 +91,15 @@ def findings(answer: Mapping[str, Any]) -> list[Finding]:
         equal = max(max(row["smallest"]) for row in zero if row["condition"] == "algorithm")
         found.append(
             Finding(
-                "With c = 0 and a strict inequality some unit is active for every input (Theorem 3.2)",
+                "With c = 0 and a strict inequality some unit is active for every input (Theorem 3.2; gradients may still "
+                "cancel further on)",
                 "reproduced" if low > 0 else "not reproduced",
                 f"smallest largest pre-activation {low:.2g}, biases {EXTRA:g} above the condition",
             )
         )
         found.append(
             Finding(
-                "Algorithm 1, b_m = max(-sum b_j, b_m), gives that strict inequality",
+                "Algorithm 1, b_m = max(-sum b_j, b_m), gives that strict inequality, over all inputs",
                 "reproduced" if equal > ROUNDING else "not true as stated",
                 "where the first wins, some input leaves every unit at 0 or below: the smallest largest pre-activation "
                 f"is at most {max(equal, 0.0):.1g} in all cases",
