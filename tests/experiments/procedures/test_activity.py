@@ -176,3 +176,6 @@ def test_a_margin_is_that_of_networks_certified_as_a_whole():
     (part,) = said(SURE, rows=[row("f", [0.0], proofs=[WHOLE, WHOLE | {"certified": 3, "refuted": 1}])])
     assert (part.verdict, "margin" in part.numbers) == ("reproduced in part", False)
     assert "refuted in 1" in part.numbers
+    assert "neither" not in part.numbers
+    (part,) = said(SURE, rows=[row("f", [0.0], proofs=[WHOLE, WHOLE | {"certified": 3}, WHOLE | {"certified": 2}])])
+    assert "in 1 of 3 trained networks; neither in 2; 3 checked" in part.numbers

@@ -38,16 +38,14 @@ def test_a_unit_sees_one_cloud_alone(seed):
 
 @pytest.mark.parametrize(
     ("accuracies", "verdict"),
-    [((1.0, 1.0), "not true as stated"), ((1.0, 0.5), "reproduced in part"), ((0.5, 0.9), "reproduced")],
+    [((1.0, 1.0), "not true as stated"), ((1.0, 0.5), "not true as stated"), ((0.5, 0.9), "reproduced")],
 )
 def test_a_cloud_that_is_not_seen_may_be_told_all_the_same(accuracies, verdict):
     name = "standard, one cloud unseen"
     rows = [{"network": name, "seed": n, "gradient": 0.1, "loss": 0.1, "accuracy": a} for n, a in enumerate(accuracies)]
     (found,) = findings({"result": {"rows": rows}})
-    assert (found.claim, found.verdict) == (
-        "A standard network does not learn (one unit, on for one cloud only)",
-        verdict,
-    )
+    assert found.claim.endswith("does not learn to tell a cloud it does not see (one unit, on for one cloud only)")
+    assert found.verdict == verdict
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -126,8 +126,8 @@ QUESTIONS = (
         (TABLE1,),
         "The authors' sizes differ much only at 18 layers, where their FarkasNet is the smaller one (304,255 "
         "parameters in three stages against 797,034 in four; 7.6% more, 0.1% fewer and 4.2% more at 34, 50 and 101). "
-        "Layouts are equal here, too, and the rate is the paper's for both. It is first cut after 30% of the epochs, "
-        "and FarkasNets leave chance sooner: so few epochs may show who starts faster, not who ends better.",
+        "Layouts are equal here, too, and the rate is the paper's for both. It is first cut after 30% of the "
+        "epochs: so few may show who leaves chance sooner, not who ends better.",
     ),
     Question(
         "Is FarkasNet34 of Table 4 better than ResNet34 at the best rate of each?",

@@ -246,6 +246,8 @@ def _certified(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, str
         text += f", margin at least {min(margins):.2g}"
     if refuted := sum(proof["refuted"] > 0 for proof in proofs):
         text += f"; refuted in {refuted}"
+    if left := len(proofs) - whole - refuted:
+        text += f"; neither in {left}"
     if checked := sum(proof["checked"] for proof in proofs):
         text += f"; {checked} checked by other code"
     return all_or_some(whole, len(proofs)), text + _broke(rows)
