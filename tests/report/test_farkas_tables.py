@@ -84,6 +84,7 @@ def test_runs_that_broke_down_have_no_shares(answer):
 
 def test_every_run_is_drawn_and_failures_are_marked(answer):
     errors, curves = drawings(answer)
+    assert errors.svg.count(">×</text>") == 2
     assert "1 failed" in errors.svg
     assert "2 failed" in errors.svg
     assert "Open diamonds" not in errors.caption
@@ -121,6 +122,20 @@ def test_many_networks_are_divided_by_how_long_they_were_trained(answer):
     # Those with standard units are told from the others by their dashes.
     rows[:2] = [one | {"neuron": "standard"} for one in rows[:2]]
     assert legends(answer) == [list("abcdefghi")]
+
+
+def test_more_networks_than_colours_are_divided_in_their_order(answer):
+    answer["result"]["rows"] = [row(name, [0.9]) for name in "abcdefghij"]
+    assert legends(answer) == [list("abcdefgh"), list("ij")]
+
+
+@pytest.mark.parametrize(("runs", "lines"), [(3, 3), (4, 1)])
+def test_many_runs_are_drawn_as_their_mean(answer, runs, lines):
+    answer["result"]["rows"] = [row("a", [0.9] * runs) | {"neuron": "standard"}]
+    curves = drawings(answer)[1]
+    # And one line of the legend.
+    assert curves.svg.count("stroke-dasharray: ") == lines + 1
+    assert ("means over the runs that got so far" in curves.caption) == (lines == 1)
 
 
 def test_standard_and_other_units_share_colours(answer):

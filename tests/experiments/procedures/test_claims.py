@@ -146,7 +146,7 @@ def test_how_long_a_network_was_trained_is_said():
     assert found.numbers == "error 9.50% ± 0.50 (2 seeds, 8 epochs)"
     gone = row("a", [], broken=(0,)) | {"epochs": 1}
     (found,) = judged([{"kind": "trains", "row": "a", "text": "t"}], [gone], CHANCE)
-    assert (found.verdict, found.numbers) == ("not reproduced", "1 of 1 runs failed (1 epoch)")
+    assert (found.verdict, found.numbers) == ("not reproduced", "1 of 1 runs failed, 1 epoch")
 
 
 def test_epochs_are_counted_in_words():

@@ -227,7 +227,8 @@ ACTIVATIONS = Reproduction(
     departs=(
         "The paper names the activations and shows no numbers. Cutoffs: 0 where the slope is 0 below it or changes "
         "there, -2 for ELU and SELU, whose slope is 14% of its largest there (ELU). Conditions are the corrected "
-        "ones, and the last bias is ours, a softplus with a margin of 0.001. The network is ours, at the best of "
+        "ones: with a cutoff below 0 the last unit starts below it, and is there only for inputs that leave all others "
+        "below it, too. The last bias is ours, a softplus with a margin of 0.001. The network is ours, at the best of "
         "five rates for each, by held-out images and three seeds that are not among those reported. At scale paper: "
         "the same on CIFAR-10, 200 epochs."
     ),

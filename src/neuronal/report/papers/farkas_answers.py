@@ -149,7 +149,7 @@ QUESTIONS = (
         "Is an active unit in every layer enough to train at rate 0.1?",
         _at_large_rates,
         (TABLE4, AGGREGATES, DEEP),
-        "All of these networks have one, for every image.",
+        "All of these networks are made to have one for every image, by the paper's rule.",
         is_of_all=True,
     ),
     Question(

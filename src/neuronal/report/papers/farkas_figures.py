@@ -14,6 +14,8 @@ from neuronal.report.figures import COLOURS, Drawing, Sheet, blank, colour
 
 FEW = 6
 """Lines where they come in threes."""
+SINGLY = 3
+"""Runs of a network that are drawn as lines of their own."""
 LONG = 32
 """Letters of a name that has a line of a legend for itself."""
 
@@ -23,9 +25,8 @@ def _accuracy(answer: Mapping[str, Any]) -> list[Drawing]:
 
 
 def _errors(answer: Mapping[str, Any]) -> Drawing:
-    """One line per network from top to bottom."""
+    """One line per network from top to bottom; as wide as the runs that learnt, with the others beside it."""
     rows = answer["result"]["rows"]
-    chance = answer["result"]["chance"]
     with blank(f"{answer['reproduction']}-errors") as sheet:
         sheet.figure.set_size_inches(5.6, 0.8 + 0.24 * len(rows))
         for place, row in enumerate(rows):
@@ -33,31 +34,31 @@ def _errors(answer: Mapping[str, Any]) -> Drawing:
             good = [100 * (1 - a) for seed, a in row["accuracy"].items() if seed not in row["failed"]]
             sheet.axes.plot(good, [place] * len(good), "o", color=shade, markersize=4)
             if row["failed"]:
-                sheet.axes.plot(100 * (1 - chance), place, "x", color="#b00020", markersize=6)
-                # To the right: nothing is much worse than chance, so that no dot is there.
-                beside: dict[str, Any] = {
-                    "xytext": (5, 0),
-                    "textcoords": "offset points",
-                    "va": "center",
-                    "fontsize": 7,
-                }
-                sheet.axes.annotate(f"{len(row['failed'])} failed", (100 * (1 - chance), place), **beside)
+                style: dict[str, Any] = {"xycoords": sheet.axes.get_yaxis_transform(), "textcoords": "offset points"}
+                for right, text, red in ((4, "×", "#b00020"), (12, f"{len(row['failed'])} failed", "#000000")):
+                    sheet.axes.annotate(text, (1, place), (right, 0), color=red, va="center", fontsize=7, **style)
             if given := answer["reported"].get(row["name"], {}).get("error"):
                 sheet.axes.plot(given, place, "D", markerfacecolor="none", color="#666666", markersize=5)
         sheet.axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
-        sheet.axes.set(xlabel="test error (%)", xlim=(0, None))
-        sheet.axes.invert_yaxis()
-    caption = "Every dot a run; crosses at chance stand for runs that failed."
+        sheet.axes.set(xlabel="test error (%)", ylim=(len(rows) - 0.5, -0.5))
+    caption = "Every dot a run; crosses beside the frame stand for runs that failed."
     caption += " Open diamonds: reported." if answer["reported"] else ""
     return Drawing(sheet.svg, "Test errors", caption)
 
 
 def _curves(answer: Mapping[str, Any]) -> list[Drawing]:
-    """Training errors; networks with the same inputs together, and where they are too many, those trained equally long."""
+    """Training errors; networks with the same inputs together, and where they are too many, those trained equally long.
+
+    What are still more than there are colours for are divided in their order.
+    """
     drawn = [row for row in rows_of(answer) if max(map(len, row["while_training"].values())) > 1]
     figures: list[list[Mapping[str, Any]]] = []
     for rows in _by(drawn, "scaling"):
-        figures += [rows] if max(Counter(map(_is_standard, rows)).values()) <= len(COLOURS) else _by(rows, "epochs")
+        for own in [rows] if _has_colours(rows) else _by(rows, "epochs"):
+            figures.append([])
+            for row in own:
+                figures += [] if _has_colours([*figures[-1], row]) else [[]]
+                figures[-1].append(row)
     return [_training(f"{answer['reproduction']}-curves-{number}", rows) for number, rows in enumerate(figures)]
 
 
@@ -66,6 +67,11 @@ def _by(rows: Sequence[Mapping[str, Any]], key: str) -> list[list[Mapping[str, A
     for row in rows:
         groups.setdefault(row.get(key), []).append(row)
     return list(groups.values())
+
+
+def _has_colours(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether each has one of its own; those with standard units are told from the others by their dashes."""
+    return max(Counter(map(_is_standard, rows)).values()) <= len(COLOURS)
 
 
 def _is_standard(row: Mapping[str, Any]) -> bool:
@@ -80,7 +86,8 @@ def _training(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
             number = counts[_is_standard(row)]
             counts[_is_standard(row)] += 1
             style: dict[str, Any] = {"linestyle": "--" if _is_standard(row) else "-", "linewidth": 1}
-            for place, curve in enumerate(row["while_training"].values()):
+            runs = [curve for curve in row["while_training"].values() if curve]
+            for place, curve in enumerate(runs if len(runs) <= SINGLY else [_means(runs)]):
                 label = row["name"] if place == 0 else None
                 errors = [100 * (1 - a) for a in curve]
                 sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), label=label, **style)
@@ -91,6 +98,8 @@ def _training(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
         "Training error, every run a line, dashed for standard units; one that breaks down ends, and is not there if it did "
         "in the first epoch."
     )
+    if max(len(row["while_training"]) for row in rows) > SINGLY:
+        caption = "Training error, means over the runs that got so far, dashed for standard units."
     return Drawing(sheet.svg, "While training", caption)
 
 
@@ -112,9 +121,14 @@ def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
 
 
 def _mean(sheet: Sheet, number: int, label: str, curves: Sequence[Sequence[float]]) -> None:
+    means = [100 * share for share in _means(curves)]
+    sheet.axes.plot(range(len(means)), means, color=colour(number), linewidth=1.2, marker=".", label=label)
+
+
+def _means(curves: Sequence[Sequence[float]]) -> list[float]:
+    """At each place over the curves that are so long."""
     longest = max(map(len, curves))
-    means = [100 * float(np.mean([curve[i] for curve in curves if len(curve) > i])) for i in range(longest)]
-    sheet.axes.plot(range(longest), means, color=colour(number), linewidth=1.2, marker=".", label=label)
+    return [float(np.mean([curve[i] for curve in curves if len(curve) > i])) for i in range(longest)]
 
 
 def _legend_below(sheet: Sheet) -> None:

@@ -275,7 +275,7 @@ def said(row: Mapping[str, Any]) -> str:
     failed = f"{len(row['failed'])} of {row['seeds']} runs failed"
     epochs = f", {epochs_said(row['epochs'])}" if row.get("epochs") else ""
     if row["mean"] is None:
-        return f"{failed}{epochs and f' ({epochs[2:]})'}"
+        return failed + epochs
     error = "" if row["standard_error"] is None else f" ± {100 * row['standard_error']:.2f}"
     text = f"error {100 * (1 - row['mean']):.2f}%{error} ({seeds_said(row['seeds'] - len(row['failed']))}{epochs})"
     return f"{text}, {failed}" if row["failed"] else text
