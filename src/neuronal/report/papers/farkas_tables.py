@@ -58,8 +58,8 @@ def _tried(rows: Sequence[Mapping[str, Any]]) -> Table:
         points = {point["value"]: point for point in row["tuning"]}
         drawn.add_row(row["name"], *(_held_out(points[rate]) if rate in points else "" for rate in rates))
     drawn.caption = (
-        "error (%) on held-out images, mean over the seeds rates are tried with; a rate at which some of them broke down is "
-        "not chosen"
+        "error (%) on held-out images by learning rate, mean over the seeds rates are tried with; one at which some of them "
+        "broke down is not chosen"
     )
     return drawn
 
