@@ -414,6 +414,15 @@ def test_results_are_asked_what_the_recipe_asks_now(tmp_path, capsys, monkeypatc
     assert "asked long ago" in page
 
 
+def test_tables_say_what_they_are():
+    answer = read_result(ROOT / "results" / "farkas" / "with_others.small.json")
+    first, second = (one.caption for one in tables(answer))
+    page = results_page("all", [answer])
+    assert f'<p class="soft">{first}.</p>' in page
+    assert page.index("<h3>Rates tried</h3>") < page.index(f'<p class="soft">{second}.</p>')
+    assert f"<h3>{answer['title']}" not in page
+
+
 def test_verdicts_are_counted(tmp_path):
     (tmp_path / "farkas").mkdir()
     for name in ("sum_vs_mean", "cutoff"):
@@ -427,8 +436,9 @@ def test_verdicts_are_counted(tmp_path):
     # Counted by hand from the lines themselves.
     words = ("reproduced", "reproduced in part", "not reproduced", "not true as stated")
     theirs = {word: sum(f" | **{word}** | " in line for line in claims) for word in words}
-    parts = [f"{number} {word}" for word, number in (theirs | {"not measured": 1}).items() if number]
-    assert count == f"Claims of the paper: {', '.join(parts)}. Of 3 of ours 1 is shown"
+    parts = [f"{number} {word}" for word, number in theirs.items() if number]
+    nothing = "; of 1 table or figure there is no result"
+    assert count == f"Claims of the paper: {', '.join(parts)}{nothing}. Of 3 of ours 1 is shown"
 
 
 @pytest.mark.parametrize("paper", PAPERS)

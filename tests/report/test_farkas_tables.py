@@ -50,16 +50,19 @@ def test_with_reported_numbers(answer):
 def test_with_rates_of_their_own(answer):
     tried = (0.001, 0.01, 0.1)
     for one, rate in zip(answer["result"]["rows"], (0.1, 0.01, None), strict=True):
-        one |= {"rate": rate, "tuning": [{"value": r, "mean": 0.9 - r, "error": None, "failed": 0} for r in tried]}
-    answer["result"]["rows"][2]["tuning"][1] = {"value": 0.01, "mean": None, "error": None, "failed": 2}
+        one |= {
+            "rate": rate or 0.05,
+            "tuning": [{"value": r, "mean": 0.9 - r, "error": None, "failed": 0} for r in tried],
+        }
+    answer["result"]["rows"][2]["tuning"] = [{"value": r, "mean": None, "error": None, "failed": 2} for r in tried]
     errors, rates = tables(answer)
     head, rows = cells(errors)
     assert head[-1] == "its rate"
-    assert [one[-1] for one in rows] == ["0.1 ↑", "0.01", "none"]
+    assert [one[-1] for one in rows] == ["0.1 ↑", "0.01", "0.05, not chosen"]
     assert "the largest, or smallest, of the rates tried" in errors.caption
     head, rows = cells(rates)
     assert head == ["network", "0.001", "0.01", "0.1"]
-    assert [one[1:] for one in rows] == [["10.10", "11.00", "20.00"]] * 2 + [["10.10", "2 broke down", "20.00"]]
+    assert [one[1:] for one in rows] == [["10.10", "11.00", "20.00"]] * 2 + [["2 broke down"] * 3]
     answer["result"]["rows"][0]["rate"] = 0.01
     assert "of the rates tried" not in tables(answer)[0].caption
 
@@ -132,6 +135,9 @@ def test_more_networks_than_colours_are_divided_in_their_order(answer):
 @pytest.mark.parametrize(("runs", "lines"), [(3, 3), (4, 1)])
 def test_many_runs_are_drawn_as_their_mean(answer, runs, lines):
     answer["result"]["rows"] = [row("a", [0.9] * runs) | {"neuron": "standard"}]
+    # Where most break down at once, what is left is still a mean.
+    curves = answer["result"]["rows"][0]["while_training"]
+    curves |= {seed: [] for seed in list(curves)[1:]} if runs > 3 else {}
     curves = drawings(answer)[1]
     # And one line of the legend.
     assert curves.svg.count("stroke-dasharray: ") == lines + 1

@@ -277,7 +277,7 @@ class FarkasLinear(_Farkas, LinearShape):
         out_features: Number of units :math:`m`, at least 2; the last one is not free.
         bias: ``False`` for no biases at all; then the promise is 0 and not strict.
         aggregate: ``"sum"`` (:math:`\lambda_j = 1`, the paper's default) or ``"mean"`` (:math:`1 / (m - 1)`): the one for
-            large learning rates without norm layers, where networks with sums break down (docs/findings/farkas.md).
+            large learning rates without norm layers, where more of them train than with sums (docs/findings/farkas.md).
         margin: :math:`\varepsilon`; 1e-3 if left out and there are biases.
         learn_multipliers: Makes the :math:`\lambda_j` parameters.
         cutoff: :math:`c`; units count as active above it. 0 for ReLU.

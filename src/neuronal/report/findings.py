@@ -78,14 +78,20 @@ def _found(reproductions: Sequence[Reproduction], answers: Mapping[str, Mapping[
 
 
 def _counted(found: Sequence[Finding]) -> str:
-    """How many of the claims came out how."""
-    ours = [one.verdict for one in found if one.claim.startswith(BEYOND)]
-    theirs = Counter(one.verdict for one in found if not one.claim.startswith(BEYOND))
+    """How many of the claims came out how, and how many tables and figures have no result."""
+    claims = [one for one in found if one.numbers]
+    ours = [one.verdict for one in claims if one.claim.startswith(BEYOND) and one.verdict != "not measured"]
+    theirs = Counter(one.verdict for one in claims if not one.claim.startswith(BEYOND))
     text = ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := theirs[verdict])) or "none"
-    return f"Claims of the paper: {text}." + (
-        f" Of {len(ours)} of ours {ours.count('shown')} {'is' if ours.count('shown') == 1 else 'are'} shown."
-        if ours
+    without = len(found) - len(claims)
+    text += (
+        f"; of {without} table{'' if without == 1 else 's'} or figure{'' if without == 1 else 's'} there is no result"
+        if without
         else ""
+    )
+    shown = ours.count("shown")
+    return f"Claims of the paper: {text}." + (
+        f" Of {len(ours)} of ours {shown} {'is' if shown == 1 else 'are'} shown." if ours else ""
     )
 
 
@@ -123,7 +129,9 @@ def _section(one: Reproduction, answer: Mapping[str, Any] | None, rule: str, fig
         f"`{answer['command']}`: {answer['seconds']:,.0f} s{together}{trained} on {machine}, torch {environment['torch']}, "
         f"commit {environment['commit']}, finished {answer['finished']}."
     )
-    for drawn in tables(answer):
+    for number, drawn in enumerate(tables(answer)):
+        # The first has that of the section.
+        parts += [f"**{drawn.title}**"] if number else []
         parts.append(table(*cells(drawn)))
         parts += [f"{drawn.caption}."] if drawn.caption else []
     for number, drawing in enumerate(drawings(answer)):

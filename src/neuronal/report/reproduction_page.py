@@ -32,10 +32,20 @@ def results_page(title: str, answers: Sequence[Mapping[str, Any]]) -> str:
             f"{answer['seconds']:,.0f} s, {escape(_machine(answer))}.</p>",
             *([f"<p>What is different here: {escape(answer['departs'])}</p>"] if answer["departs"] else []),
             bullets(sentences(answer)),
-            *(table(*cells(drawn)) for drawn in tables(answer)),
+            *_tables(answer),
             figures(drawings(answer)),
         ]
     return document(title, parts)
+
+
+def _tables(answer: Mapping[str, Any]) -> list[str]:
+    """Each with what is below it, and from the second on with its title: the first has that of the result."""
+    parts = []
+    for number, drawn in enumerate(tables(answer)):
+        parts += [f"<h3>{escape(str(drawn.title))}</h3>"] if number else []
+        parts.append(table(*cells(drawn)))
+        parts += [f'<p class="soft">{escape(str(drawn.caption))}.</p>'] if drawn.caption else []
+    return parts
 
 
 def _claims(answers: Sequence[Mapping[str, Any]]) -> str:

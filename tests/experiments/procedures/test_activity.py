@@ -106,7 +106,7 @@ def test_runs_that_broke_down_are_left_out():
     # 10 and 11 points less over two seeds: 10.5 with an error of 0.5, and Student's t of one degree is 12.71.
     assert fewer.numbers == (
         "holds beyond chance in 1 of 1, the contrary in 0; points fewer units dead at the end: "
-        "f +10.50 (95%: +4.15 to +16.85), 2 seeds, 10.5% against 21.0%"
+        "f +10.50 (95%: +4.15 to +16.85), 2 seeds, 10.5% against 21.0%, runs that failed 1 of 3 against 0 of 3"
     )
     assert fewer.verdict == "shown"
     assert (never.verdict, "(4 looks at 2 trained networks)" in never.numbers) == ("not reproduced", True)

@@ -43,7 +43,9 @@ def test_a_unit_sees_one_cloud_alone(seed):
 def test_a_cloud_that_is_not_seen_may_be_told_all_the_same(accuracies, verdict):
     name = "standard, one cloud unseen"
     rows = [{"network": name, "seed": n, "gradient": 0.1, "loss": 0.1, "accuracy": a} for n, a in enumerate(accuracies)]
-    (found,) = findings({"result": {"rows": rows}})
+    every = findings({"result": {"rows": rows, "networks": {name: "one unit, on for one cloud only"}}})
+    assert [one.verdict for one in every].count("not measured") == len(NETWORKS) - 1
+    (found,) = (one for one in every if one.verdict != "not measured")
     assert found.claim.endswith("does not learn to tell a cloud it does not see (one unit, on for one cloud only)")
     assert found.verdict == verdict
 

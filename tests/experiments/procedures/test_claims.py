@@ -59,6 +59,27 @@ def test_one_that_never_left_chance_may_only_be_slower():
     assert (found.verdict, "left chance" in found.numbers) == ("reproduced", False)
 
 
+def test_a_row_that_never_left_chance_may_only_be_slower_itself():
+    claim = {"kind": "better", "row": "a", "than": "b", "text": "t"}
+    slow, good = row("a", [0.10, 0.11, 0.09]) | {"epochs": 8, "epochs_at_first_rate": 2.4}, row("b", BEST)
+    (found,) = judged([claim], [slow, good], CHANCE)
+    assert found.numbers.endswith("; these seeds leave it open; it had not left chance after 8 epochs")
+    (found,) = judged([claim], [slow | learnt({"0": 0.1, "1": 0.2, "2": 0.2}, {}, CHANCE), good], CHANCE)
+    assert found.numbers.endswith("; 1 of 3 of its runs had not left chance after 8 epochs")
+    # Those that had time enough, or broke down, are worse.
+    for other in (slow | {"epochs_at_first_rate": 5}, row("a", [], broken=(0, 1, 2))):
+        (found,) = judged([claim], [other, good], CHANCE)
+        assert (found.verdict, found.numbers.endswith("; worse beyond chance")) == ("not reproduced", True)
+    assert "the contrary in 0; " in each(a=(slow, good)).numbers
+    assert "the contrary in 1; " in each(a=(slow | {"epochs_at_first_rate": 5}, good)).numbers
+
+
+def test_seeds_in_which_both_failed_decide_nothing():
+    # One seed is better and none worse: a part where two of three are told, and nothing where one is.
+    assert verdict("better", row("a", [0.5, 0.1, 0.4]), row("b", [0.2, 0.1, 0.39])) == "reproduced in part"
+    assert verdict("better", row("a", [0.5, 0.1, 0.1]), row("b", [0.2, 0.1, 0.1])) == "not reproduced"
+
+
 @pytest.mark.parametrize(
     ("kind", "own", "words"),
     [
@@ -146,7 +167,10 @@ def test_how_long_a_network_was_trained_is_said():
     assert found.numbers == "error 9.50% ± 0.50 (2 seeds, 8 epochs)"
     gone = row("a", [], broken=(0,)) | {"epochs": 1}
     (found,) = judged([{"kind": "trains", "row": "a", "text": "t"}], [gone], CHANCE)
-    assert (found.verdict, found.numbers) == ("not reproduced", "1 of 1 runs failed, 1 epoch")
+    assert (found.verdict, found.numbers) == (
+        "not reproduced",
+        "1 of 1 runs failed, 1 epoch (1 broke down, 0 stayed at chance)",
+    )
 
 
 def test_epochs_are_counted_in_words():

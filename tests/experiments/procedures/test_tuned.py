@@ -34,7 +34,7 @@ def test_where_all_rates_fail_the_recipe_keeps_its_own(tmp_path):
     options = {"rates": (1e9, 1e10), "tuning_seeds": (100,), "classes": 10}
     assert tuned(Setting((recipe,), options), Work(tmp_path)) == (recipe,)
     (row,) = measure(Setting((recipe,), options), Work(tmp_path))["rows"]
-    assert (row["rate"], [point["failed"] for point in row["tuning"]]) == (None, [1, 1])
+    assert (row["rate"], [point["failed"] for point in row["tuning"]]) == (0.02, [1, 1])
     assert row["accuracy"].keys() == {"0"}
 
 

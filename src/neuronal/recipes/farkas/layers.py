@@ -292,7 +292,7 @@ DEAD_UNITS = Reproduction(
         "The paper measures none of it, and concludes that no neurons are dead. Networks are ours: an ordinary one, "
         "a deep one, and one as deep and narrow as those that are born dead, fully connected; torch's own start, no "
         "norm, rate 0.01 where nothing else is said, the paper's last bias. Of FarkasNets the promise is a law that "
-        "is tested (tests/models/test_farkasnet.py), not measured here. At scale paper: the same on CIFAR-10, 200 "
+        "is tested (tests/models/test_farkasnet.py), and not measured here. At scale paper: the same on CIFAR-10, 200 "
         "epochs."
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from neuronal.experiments.procedures.farkas.claims import OPEN, epochs_said, judged, rows_of
+from neuronal.experiments.procedures.farkas.claims import OPEN, epochs_said, judged, not_there, rows_of
 from neuronal.experiments.procedures.finding import Finding
 
 Result = Mapping[str, Any]
@@ -26,14 +26,18 @@ class Compared:
 
 
 def _compared(
-    own: Row | None, other: Row | None, chance: float, claim: Mapping[str, Any] | None = None
-) -> list[Compared]:
-    """Whether the first is better, as ``claim`` says it; nothing unless both are there and were trained equally long."""
-    if own is None or other is None or own.get("epochs") != other.get("epochs"):
-        return []
-    text = f"{own['name']}, against {other['name']}"
+    own: Row | None, other: Row | None, names: tuple[str, str], chance: float, claim: Mapping[str, Any] | None = None
+) -> Compared:
+    """Whether the first is better, as ``claim`` says it; both have to be there and trained equally long."""
+    text = f"{own['name'] if own else names[0]}, against {other['name'] if other else names[1]}"
+    if own is None or other is None:
+        missing = [name for name, row in zip(names, (own, other), strict=True) if row is None]
+        return Compared(Finding(text, "not measured", not_there(missing)), None)
+    epochs = [row.get("epochs") for row in (own, other)]
+    if epochs[0] != epochs[1]:
+        return Compared(Finding(text, "not measured", f"trained for {epochs[0]} and {epochs[1]} epochs"), None)
     claim = claim or {"kind": "better", "row": own["name"], "than": other["name"], "text": text}
-    return [Compared(judged([claim], [own, other], chance)[0], own.get("epochs"))]
+    return Compared(judged([claim], [own, other], chance)[0], epochs[0])
 
 
 def _named(result: Result) -> dict[str, Row]:
@@ -43,7 +47,8 @@ def _named(result: Result) -> dict[str, Row]:
 def _at_equal_size(table1: Result) -> list[Compared]:
     rows, chance = _named(table1), table1["result"]["chance"]
     claims = [claim for claim in table1["options"]["claims"] if claim["text"].endswith("at equal size")]
-    return [one for c in claims for one in _compared(rows.get(c["row"]), rows.get(c["than"]), chance, c)]
+    pairs = [(claim, (claim["row"], claim["than"])) for claim in claims]
+    return [_compared(rows.get(names[0]), rows.get(names[1]), names, chance, claim) for claim, names in pairs]
 
 
 def _best(table4: Result) -> list[dict[str, Row]]:
@@ -66,8 +71,8 @@ def _on_training_images(row: Row, result: Result) -> float:
 
 
 def _at_best_rates(other: str, table4: Result) -> list[Compared]:
-    chance = table4["result"]["chance"]
-    return [one for kind in _best(table4) for one in _compared(kind.get("FarkasNet34"), kind.get(other), chance)]
+    chance, names = table4["result"]["chance"], ("FarkasNet34", other)
+    return [_compared(kind.get(names[0]), kind.get(other), names, chance) for kind in _best(table4)]
 
 
 def _against_resnet(table4: Result) -> list[Compared]:
@@ -77,9 +82,10 @@ def _against_resnet(table4: Result) -> list[Compared]:
 def _against_fixup(table4: Result) -> list[Compared]:
     """At the best rates, and at the one that only FarkasNets are said to bear without normalised inputs."""
     rows, chance = _named(table4), table4["result"]["chance"]
-    large = _compared(rows.get("FarkasNet34, rate 0.1"), rows.get("FixUp34, rate 0.1"), chance)
+    names = ("FarkasNet34, rate 0.1", "FixUp34, rate 0.1")
+    large = _compared(rows.get(names[0]), rows.get(names[1]), names, chance)
     found = _at_best_rates("FixUp34", table4)
-    return found + [one for one in large if one not in found]
+    return found if large in found else [*found, large]
 
 
 def _at_large_rates(table4: Result, aggregates: Result, deep: Result) -> list[Compared]:
@@ -98,13 +104,12 @@ def _at_large_rates(table4: Result, aggregates: Result, deep: Result) -> list[Co
 def _with_means(table1: Result, aggregates: Result, table4: Result, deep: Result) -> list[Compared]:
     """Networks with means against the ResNets of their depth, at equal rates."""
     standard, means, practice, large = map(_named, (table1, aggregates, table4, deep))
-    pairs = [(means.get("FarkasNet18 mean, rate 0.01"), standard.get("ResNet18, no norm"))]
-    pairs += [
-        (practice.get(f"FarkasNet34, rate {rate}"), practice.get(f"ResNet34, no norm, rate {rate}"))
-        for rate in ("0.01", "0.05", "0.1")
-    ]
-    pairs += [(large.get("FarkasNet101 mean, rate 0.1"), large.get("ResNet101, rate 0.1"))]
-    return [one for own, other in pairs for one in _compared(own, other, table1["result"]["chance"])]
+    pairs = [(means, "FarkasNet18 mean, rate 0.01", standard, "ResNet18, no norm")]
+    for rate in ("0.01", "0.05", "0.1"):
+        pairs.append((practice, f"FarkasNet34, rate {rate}", practice, f"ResNet34, no norm, rate {rate}"))
+    pairs.append((large, "FarkasNet101 mean, rate 0.1", large, "ResNet101, rate 0.1"))
+    chance = table1["result"]["chance"]
+    return [_compared(rows.get(own), others.get(other), (own, other), chance) for rows, own, others, other in pairs]
 
 
 @dataclass(frozen=True)
@@ -126,38 +131,39 @@ QUESTIONS = (
         (TABLE1,),
         "The authors' sizes differ much only at 18 layers, where their FarkasNet is the smaller one (304,255 "
         "parameters in three stages against 797,034 in four; 7.6% more, 0.1% fewer and 4.2% more at 34, 50 and 101). "
-        "Layouts are equal here, too, and the rate is the paper's for both. It is first cut after 30% of the "
-        "epochs: so few may show who leaves chance sooner, not who ends better.",
+        "Layouts are equal here, too, and the rate is the paper's for both. It is first cut after 30% of the epochs: "
+        "so few may show who leaves chance sooner, not who ends better.",
     ),
     Question(
         "Is FarkasNet34 of Table 4 better than ResNet34 at the best rate of each?",
         _against_resnet,
         (TABLE4,),
         "The best of the same few rates for both, by the error on training images in the last epoch, where a run "
-        "that broke down counts as chance; where it is the largest of them, a larger one may be better still. It has "
-        "means, and a last layer of each block that starts at zero. The one above, with sums, was trained at 0.01 "
-        "alone: whether its advantage survives other rates is open.",
+        "that broke down counts as chance; where it is the largest of them, a larger one may be better still. This "
+        "FarkasNet34 has means, and a last layer of each block that starts at zero. The one above, with sums, was "
+        "trained at 0.01 alone: whether its advantage survives other rates is open.",
     ),
     Question(
         "Is it better than Fixup?",
         _against_fixup,
         (TABLE4,),
-        "At the best rates, as above, and without normalised inputs at 0.1: the paper says that large rates need "
-        "these with Fixup and not with FarkasNets, and has this one at 0.05.",
+        "At the best rates, as above, and at 0.1: the paper says that at large rates Fixup needs normalised inputs and "
+        "FarkasNets do not; its own FarkasNet34 has rate 0.05.",
     ),
     Question(
         "Is an active unit in every layer enough to train at rate 0.1?",
         _at_large_rates,
         (TABLE4, AGGREGATES, DEEP),
-        "All of these networks are made to have one for every image, by the paper's rule.",
+        "By the paper's rule the largest unit of a layer is never below 0 in these networks, and at 0 for exceptional "
+        "inputs alone; how often was not measured in them.",
         is_of_all=True,
     ),
     Question(
-        "Do networks with means have the advantage of those with sums?",
+        "Are networks with means better than ResNets, as those with sums are at 0.01?",
         _with_means,
         (TABLE1, AGGREGATES, TABLE4, DEEP),
-        "They keep the same promise, so they should, if that is the reason. Against ResNets at equal rates; "
-        "FarkasNet34 is again that of Table 4, whose blocks start at zero, which those of ResNet34 do not.",
+        "They keep the same promise, so they should be, if that is the reason. At equal rates; FarkasNet34 is again "
+        "that of Table 4, whose blocks start at zero, which those of ResNet34 do not.",
     ),
 )
 

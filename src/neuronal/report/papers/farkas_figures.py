@@ -81,13 +81,14 @@ def _is_standard(row: Mapping[str, Any]) -> bool:
 def _training(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
     """Colours are counted for standard and other units apart, so that networks which are compared mostly share one."""
     counts: Counter[bool] = Counter()
+    singly = max(len(row["while_training"]) for row in rows) <= SINGLY
     with blank(name) as sheet:
         for row in rows:
             number = counts[_is_standard(row)]
             counts[_is_standard(row)] += 1
             style: dict[str, Any] = {"linestyle": "--" if _is_standard(row) else "-", "linewidth": 1}
             runs = [curve for curve in row["while_training"].values() if curve]
-            for place, curve in enumerate(runs if len(runs) <= SINGLY else [_means(runs)]):
+            for place, curve in enumerate(runs if singly else [_means(runs)]):
                 label = row["name"] if place == 0 else None
                 errors = [100 * (1 - a) for a in curve]
                 sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), label=label, **style)
@@ -98,7 +99,7 @@ def _training(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
         "Training error, every run a line, dashed for standard units; one that breaks down ends, and is not there if it did "
         "in the first epoch."
     )
-    if max(len(row["while_training"]) for row in rows) > SINGLY:
+    if not singly:
         caption = "Training error, means over the runs that got so far, dashed for standard units."
     return Drawing(sheet.svg, "While training", caption)
 

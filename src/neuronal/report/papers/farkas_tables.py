@@ -44,9 +44,9 @@ def _accuracy(answer: Mapping[str, Any]) -> list[Table]:
 
 
 def _rate(row: Mapping[str, Any]) -> str:
-    """The one chosen; none if a run failed at each."""
-    if row["rate"] is None:
-        return "none"
+    """The one chosen, or its own if some run broke down at each."""
+    if all(point["failed"] for point in row["tuning"]):
+        return f"{row['rate']:g}, not chosen"
     return f"{row['rate']:g}{end_of_list(row['rate'], [point['value'] for point in row['tuning']])}"
 
 

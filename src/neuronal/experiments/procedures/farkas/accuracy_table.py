@@ -33,7 +33,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: ``classes``, how many there are, for chance; ``claims``, see
     :mod:`neuronal.experiments.procedures.farkas.claims`; those of :func:`neuronal.experiments.procedures.tuned.tuned`
-    where each network is to have a rate of its own: then its row names it, or none if all failed, and has what was tried.
+    where each network is to have a rate of its own: then its row names it, and has what was tried.
     """
     chance = 1 / setting.options["classes"]
     chosen = choices(setting, work)
@@ -47,9 +47,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
                 "name": recipe.name,
                 "neuron": recipe.family,
                 "parameters": parameters(recipe),
-                **(
-                    {} if choice is None else {"rate": choice.best, "tuning": [asdict(point) for point in choice.curve]}
-                ),
+                **({} if choice is None else {"rate": recipe.lr, "tuning": [asdict(point) for point in choice.curve]}),
                 **outcome(own, chance),
                 "while_training": {str(r.seed): [row["accuracy"] for row in r.epochs] for r in own},
                 "seconds": sum(r.seconds for r in own),

@@ -15,7 +15,16 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.procedures.farkas.accuracy_table import parameters
-from neuronal.experiments.procedures.farkas.claims import Case, case_by_case, found, judged, learnt, not_there, rows_of
+from neuronal.experiments.procedures.farkas.claims import (
+    Case,
+    case_by_case,
+    failures,
+    found,
+    judged,
+    learnt,
+    not_there,
+    rows_of,
+)
 from neuronal.experiments.procedures.finding import Finding, Verdict, all_or_some
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Setting
@@ -205,7 +214,8 @@ def _fewer_dead(rows: Sequence[Row], others: Sequence[Row]) -> tuple[Verdict, st
         if both := own.keys() & beside.keys():
             means = [100 * fmean(shares[seed] for seed in both) for shares in (own, beside)]
             # Fewer is better: what is above is the other's share.
-            cases.append(Case(row["name"], beside, own, f", {means[0]:.1f}% against {means[1]:.1f}%"))
+            note = f", {means[0]:.1f}% against {means[1]:.1f}%{failures(row, other)}"
+            cases.append(Case(row["name"], beside, own, note))
         else:
             without.append(row["name"])
     return case_by_case(cases, without, "points fewer units dead at the end")

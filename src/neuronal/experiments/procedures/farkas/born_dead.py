@@ -141,10 +141,12 @@ def _points(x: Tensor, y: Tensor) -> dict[str, Any]:
 def findings(answer: Mapping[str, Any]) -> list[Finding]:
     """Standard networks stay where they are, the others learn."""
     found = []
-    for name, what in NETWORKS.items():
-        if own := _own(answer["result"]["rows"], name):
-            claim, verdict = _judged(name, own)
-            found.append(Finding(f"{claim} ({what})", verdict, _said(own)))
+    # In the words of the result: what is called the same now may be another network.
+    for name, what in (NETWORKS | answer["result"]["networks"]).items():
+        own = _own(answer["result"]["rows"], name)
+        claim, verdict = _judged(name, own)
+        numbers = _said(own) if own else "the result has no such network"
+        found.append(Finding(f"{claim} ({what})", verdict if own else "not measured", numbers))
     return found
 
 

@@ -4,8 +4,9 @@ A claim is a mapping with ``kind``, ``text`` (the claim in words) and ``row``, f
 ``ours`` if the paper does not make it:
 
 ``better``: the row is more accurate. Reproduced if a 95% interval of the difference seed by seed says so, in part if it
-does not but no seed is worse and some are better. In part at most where a run of the other neither left chance nor broke
-down: it may only be slower.
+does not but no seed is worse, some are better, and in most not both runs failed. A run that stayed at chance for fewer
+epochs at its first rate than the paper waits for may only be slow: of the other it makes the claim a part at most, of the
+row itself it leaves open what would be worse.
 ``better_each``: several pairs, ``cases``, a label to ``(row, than)``. Reproduced if such an interval says so of each, in
 part if of some; a pair that cannot be compared is one it is not said of.
 ``alike``: the 95% interval of the difference lies within ``within`` points; in part if its mean does. Only seeds that
@@ -39,15 +40,16 @@ Claim = Mapping[str, Any]
 
 IN_WORDS = (
     "Better: a 95% interval of the difference, seed by seed, says so (each by itself, not for all claims at once); "
-    "no seed worse and some better is a part. Otherwise the numbers say whether it is worse by such an interval or "
-    "left open. Where a run of the other neither left chance nor broke down, it is a part at most: the other may "
-    "only be slower. A claim about several pairs holds if such an interval says so of each, in part if of some. "
-    "Trains: every run learns; some is a part. Alike: the interval lies within the points named; if only its mean "
-    "does, or a run failed, it is a part; seeds that failed in either are left out, and if none is left nothing is "
-    f"measured. A run has failed if its loss stopped being finite or its accuracy at the end is below {STUCK:g} times "
-    "chance (15% for 10 classes), and counts as chance in what is better; the paper calls failed what made no "
-    "progress in the first five epochs, and where a run stayed at chance for fewer at its first rate, that it does "
-    "not train is a part at most."
+    "no seed worse, some better and most told, as those are not in which both failed, is a part. Otherwise the "
+    "numbers say whether it is worse by such an interval or left open. A run that stayed at chance for fewer than "
+    "five epochs at its first rate may only be slow: where the other has such, better is a part at most, where it "
+    "has such itself, worse is left open. A claim about several pairs holds if such an interval says so of each, in "
+    "part if of some; of a pair that cannot be compared it does not. Trains: every run learns; some is a part. "
+    "Alike: the interval lies within the points named; if only its mean does, or a run failed, it is a part; seeds "
+    "that failed in either are left out, and if none is left nothing is measured. A run has failed if its loss "
+    f"stopped being finite or its accuracy at the end is below {STUCK:g} times chance (15% for 10 classes), and "
+    "counts as chance in what is better; the paper calls failed what made no progress in the first five epochs, and "
+    "where a run stayed at chance for fewer, that it does not train is a part at most."
 )
 """The same as a page says it."""
 
@@ -129,8 +131,10 @@ def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     gap = difference(own, other)
     seeds = own.keys() & other.keys()
     won, lost = (sum(sign * (own[seed] - other[seed]) > 0 for seed in seeds) for sign in (1, -1))
-    verdict: Verdict = "reproduced in part" if won and not lost else "not reproduced"
-    slow = _slow(rows[claim["than"]])
+    # Seeds in which both failed decide nothing.
+    told = sum(not all(str(seed) in rows[claim[key]]["failed"] for key in ("row", "than")) for seed in seeds)
+    verdict: Verdict = "reproduced in part" if won and not lost and 2 * told > len(seeds) else "not reproduced"
+    slow, own_slow = _slow(rows[claim["than"]], "the other"), _slow(rows[claim["row"]], "it")
     if gap.mean > 0 and gap.is_shown:
         verdict = "reproduced in part" if slow else "reproduced"
     failed = any(rows[claim[key]]["failed"] for key in ("row", "than"))
@@ -138,8 +142,8 @@ def _better(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     text = f"{100 * gap.mean:+.2f} points of accuracy{counted}{_interval(gap)}; {_both(claim, rows)}"
     text += "" if verdict == "reproduced" else f"; better in {won} of {len(seeds)} seeds"
     if verdict == "not reproduced":
-        text += f"; {WORSE if gap.is_shown else OPEN}"
-    return verdict, text + slow
+        text += f"; {WORSE if gap.is_shown and not own_slow else OPEN}"
+    return verdict, text + (own_slow if gap.mean < 0 else "") + slow
 
 
 @dataclass(frozen=True)
@@ -151,8 +155,9 @@ class Case:
     other: Mapping[int, float]
     note: str = ""
     """What has to be known of it."""
-    is_doubtful: bool = False
-    """It is no case the claim holds in, whatever the numbers."""
+    own_is_slow: bool = False
+    other_is_slow: bool = False
+    """Some of its runs may only need more epochs: being below proves nothing then."""
 
 
 def case_by_case(cases: Sequence[Case], without: Sequence[str], unit: str) -> tuple[Verdict, str]:
@@ -166,8 +171,8 @@ def case_by_case(cases: Sequence[Case], without: Sequence[str], unit: str) -> tu
     good, bad, told = 0, 0, []
     for case in cases:
         gap = difference(case.own, case.other)
-        good += gap.is_shown and gap.mean > 0 and not case.is_doubtful
-        bad += gap.is_shown and gap.mean < 0
+        good += gap.is_shown and gap.mean > 0 and not case.other_is_slow
+        bad += gap.is_shown and gap.mean < 0 and not case.own_is_slow
         told.append(f"{case.label} {100 * gap.mean:+.2f}{_interval(gap)}, {seeds_said(gap.num_seeds)}{case.note}")
     missing = f"; nothing to compare: {', '.join(without)}" if without else ""
     if not cases:
@@ -181,24 +186,30 @@ def _better_each(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]
     cases, without = [], []
     for label, (own, other) in claim["cases"].items():
         if own in rows and other in rows and _comparable(rows[own], rows[other]):
-            note, is_doubtful = _failures(rows[own], rows[other]) + _slow(rows[other]), bool(_stuck(rows[other]))
-            cases.append(Case(label, by_seed(rows[own], chance), by_seed(rows[other], chance), note, is_doubtful))
+            pair = [rows[own], rows[other]]
+            slow = [_slow(row, who) for row, who in zip(pair, ("it", "the other"), strict=True)]
+            values = [by_seed(row, chance) for row in pair]
+            note = failures(*pair) + "".join(slow)
+            cases.append(
+                Case(label, values[0], values[1], note, own_is_slow=bool(slow[0]), other_is_slow=bool(slow[1]))
+            )
         else:
             without.append(label)
     return case_by_case(cases, without, "points of accuracy")
 
 
-def _failures(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+def failures(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     one, two = (f"{len(row['failed'])} of {row['seeds']}" for row in (own, other))
     return f", runs that failed {one} against {two}" if own["failed"] or other["failed"] else ""
 
 
-def _slow(row: Mapping[str, Any]) -> str:
+def _slow(row: Mapping[str, Any], who: str) -> str:
     """That runs did not leave chance, if it may be for want of epochs: one that broke down needs no more of them."""
     stuck = _stuck(row)
-    if not stuck:
+    if not stuck or row.get("epochs_at_first_rate", 0) >= PATIENCE:
         return ""
-    who = "the other" if len(stuck) == row["seeds"] else f"{len(stuck)} of {row['seeds']} runs of the other"
+    some = f"{len(stuck)} of {row['seeds']} {'of its runs' if who == 'it' else f'runs of {who}'}"
+    who = who if len(stuck) == row["seeds"] else some
     time = f" after {epochs_said(row['epochs'])}" if row.get("epochs") else ""
     return f"; {who} had not left chance{time}"
 
@@ -232,24 +243,24 @@ def _interval(gap: Difference) -> str:
 
 def _trains(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     row = rows[claim["row"]]
-    good = row["seeds"] - len(row["failed"])
-    if good == row["seeds"]:
-        return "reproduced", said(row)
-    return ("reproduced in part" if good else "not reproduced"), said(row)
+    return all_or_some(row["seeds"] - len(row["failed"]), row["seeds"]), said(row) + _how(row)
 
 
 def _fails(claim: Claim, rows: Rows, chance: float) -> tuple[Verdict, str]:
     row = rows[claim["row"]]
-    broke, stuck = len(row["failed"]) - len(_stuck(row)), len(_stuck(row))
-    text = said(row)
-    if broke or stuck:
-        text += f" ({broke} broke down, {stuck} stayed at chance)"
+    stuck, text = _stuck(row), said(row) + _how(row)
     waited = row.get("epochs_at_first_rate")
     if len(row["failed"]) < row["seeds"]:
         return ("reproduced in part" if row["failed"] else "not reproduced"), text
     if stuck and waited is not None and waited < PATIENCE:
         return "reproduced in part", f"{text}; at the first rate for {waited:.2g} epochs only: it may be slow"
     return "reproduced", text
+
+
+def _how(row: Mapping[str, Any]) -> str:
+    """In which way runs failed."""
+    stuck = len(_stuck(row))
+    return f" ({len(row['failed']) - stuck} broke down, {stuck} stayed at chance)" if row["failed"] else ""
 
 
 def epochs_said(*counts: int) -> str:
