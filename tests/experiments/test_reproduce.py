@@ -395,7 +395,7 @@ def test_a_result_that_lacks_something_is_one_line(tmp_path, capsys, monkeypatch
 
 def test_results_are_asked_what_the_recipe_asks_now(tmp_path, capsys, monkeypatch):
     file = ROOT / "results" / "farkas" / "sum_vs_mean.small.json"
-    old = json.loads(file.read_text())
+    old = json.loads(file.read_text()) | {"departs": "said long ago"}
     for claim in old["options"]["claims"]:
         claim["text"] = "asked long ago"
     (tmp_path / "farkas").mkdir()
@@ -409,6 +409,7 @@ def test_results_are_asked_what_the_recipe_asks_now(tmp_path, capsys, monkeypatc
     (sentences_of,) = json.loads(capsys.readouterr().out)["findings"].values()
     assert len(sentences_of) == len(old["options"]["claims"])
     assert not any("asked long ago" in sentence for sentence in sentences_of)
+    assert "said long ago" not in (tmp_path / "runs" / "farkas.html").read_text()
     # At a scale that is no more, it is asked what it was.
     page, _ = findings_page("about", [replace(one, scales={"paper": one.scales["paper"]})], tmp_path)
     assert "asked long ago" in page

@@ -85,6 +85,16 @@ def test_runs_that_broke_down_have_no_shares(answer):
     ]
 
 
+@pytest.mark.parametrize(
+    ("silent", "titles"), [(0.0, ["Dead units"]), (0.1, ["Dead units", "Images that silence a layer"])]
+)
+def test_shares_that_are_always_nothing_are_not_drawn(answer, silent, titles):
+    over = {"dead_units": [0.2, 0.1], "dead_layers": [0.0, 0.0], "silent": [0.0, silent]}
+    rows = [row("a", [0.9]) | {"over_training": {"0": over}, "certificates": {}}]
+    made = answer | {"procedure": "activity", "result": {"rows": rows, "chance": 0.1}}
+    assert [one.title for one in drawings(made)] == titles
+
+
 def test_every_run_is_drawn_and_failures_are_marked(answer):
     errors, curves = drawings(answer)
     assert errors.svg.count(">×</text>") == 2

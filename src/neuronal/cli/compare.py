@@ -123,10 +123,10 @@ def _results(folder: Path, page: Path, as_json: bool) -> None:
     from neuronal.report.reproduction_page import read_results, results_page
 
     with one_line_errors():
-        found_there = read_results(folder)
+        as_written = read_results(folder)
         make_writable(page.parent)
         with whole_results(folder):
-            answers = [asked_now(one, REPRODUCTIONS.get(one["reproduction"])) for one in found_there]
+            answers = [asked_now(one, REPRODUCTIONS.get(one["reproduction"])) for one in as_written]
             drawn = results_page(f"Results of {folder.name}", answers)
             found = {answer["reproduction"]: sentences(answer) for answer in answers}
         write_whole(page, drawn)

@@ -55,13 +55,14 @@ class Reproduction:
 
 
 def asked_now(answer: Mapping[str, Any], one: Reproduction | None) -> Mapping[str, Any]:
-    """A result as it is read today: what was measured is its own, claims and the paper's numbers are the reproduction's.
+    """A result as it is read today: what was measured is its own, all that is said of it the reproduction's.
 
-    These may have found better words, or a misprint, since. A result of a scale that is no more is left as it is.
+    Claims, the paper's numbers and what is different here may have found better words, or a misprint, since. A result of
+    a scale that is no more is left as it is.
     """
     setting = one.scales.get(answer["scale"]) if one else None
     if one is None or setting is None:
         return answer
     claims = {"claims": setting.options["claims"]} if "claims" in setting.options else {}
     reported = one.reported if answer["scale"] in one.comparable else {}
-    return {**answer, "options": {**answer["options"], **claims}, "reported": reported}
+    return {**answer, "options": {**answer["options"], **claims}, "reported": reported, "departs": one.departs}

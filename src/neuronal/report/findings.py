@@ -83,16 +83,12 @@ def _counted(found: Sequence[Finding]) -> str:
     ours = [one.verdict for one in claims if one.claim.startswith(BEYOND) and one.verdict != "not measured"]
     theirs = Counter(one.verdict for one in claims if not one.claim.startswith(BEYOND))
     text = ", ".join(f"{count} {verdict}" for verdict in get_args(Verdict) if (count := theirs[verdict])) or "none"
-    without = len(found) - len(claims)
-    text += (
-        f"; of {without} table{'' if without == 1 else 's'} or figure{'' if without == 1 else 's'} there is no result"
-        if without
-        else ""
-    )
+    if without := len(found) - len(claims):
+        end = "" if without == 1 else "s"
+        text += f"; of {without} table{end} or figure{end} there is no result"
     shown = ours.count("shown")
-    return f"Claims of the paper: {text}." + (
-        f" Of {len(ours)} of ours {shown} {'is' if shown == 1 else 'are'} shown." if ours else ""
-    )
+    beyond = f" Of {len(ours)} of ours {shown} {'is' if shown == 1 else 'are'} shown." if ours else ""
+    return f"Claims of the paper: {text}.{beyond}"
 
 
 def _summary(found: Sequence[Finding]) -> str:

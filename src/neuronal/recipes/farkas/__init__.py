@@ -234,7 +234,7 @@ TABLE3 = Reproduction(
 FIRST_EPOCH = Reproduction(
     name="farkas/first_epoch",
     title="Errors after the first epoch, with batch norm",
-    where="Figure 2, on other data",
+    where="Figure 2",
     procedure="accuracy_table",
     scales={
         "smoke": Setting(

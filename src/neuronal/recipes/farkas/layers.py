@@ -69,6 +69,8 @@ TUNED: dict[str, Any] = {
     "tuned_at": {"holdout": 0.1},
 }
 """Every network at a rate of its own, from the same list."""
+AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
+"""Options; the sum is what there is without any, so that tables share such networks."""
 
 
 def smoke(recipe: Recipe) -> Recipe:
@@ -117,11 +119,12 @@ def of_layers(
     return {"kind": kind, "rows": tuple(rows), "than": tuple(than), "text": text, "ours": ours}
 
 
-PAPERS = "the paper's maximum"
-SOFT = {f"margin {margin:g}": margin for margin in (0.001, 0.1, 1.0)}
+MAXIMUM = "the paper's maximum"
+"""The row of the paper's own bias; those of ours are called by their margin."""
+SOFTPLUS = {f"margin {margin:g}": margin for margin in (0.001, 0.1, 1.0)}
 MARGINS = (
-    named(FASHION, PAPERS, rule="max"),
-    *(named(FASHION, name, margin=margin) for name, margin in SOFT.items()),
+    named(FASHION, MAXIMUM, rule="max"),
+    *(named(FASHION, name, margin=margin) for name, margin in SOFTPLUS.items()),
 )
 MARGIN = Reproduction(
     name="farkas/margin",
@@ -133,16 +136,18 @@ MARGIN = Reproduction(
         LOOK
         | {
             "claims": (
-                of_layers("never_silent", [PAPERS], "With the paper's bias no image leaves a layer silent"),
+                of_layers("never_silent", [MAXIMUM], "With the paper's bias no image leaves a layer silent"),
                 of_layers(
-                    "certified", [PAPERS], "With the paper's bias every layer is proved active (pixels in [0, 1])"
+                    "certified", [MAXIMUM], "With the paper's bias every layer is proved active (pixels in [0, 1])"
                 ),
-                of_layers("certified", SOFT, "With a softplus and a margin every layer is proved active", ours=True),
+                of_layers(
+                    "certified", SOFTPLUS, "With a softplus and a margin every layer is proved active", ours=True
+                ),
                 *(
                     alike(
-                        name, PAPERS, 1.0, f"{words} has the error of the paper's maximum (within 1 point)", ours=True
+                        name, MAXIMUM, 1.0, f"{words} has the error of the paper's maximum (within 1 point)", ours=True
                     )
-                    for name in SOFT
+                    for name in SOFTPLUS
                     for words in [f"A softplus with a {name.replace('margin', 'margin of')}"]
                 ),
             )
@@ -188,10 +193,6 @@ MULTIPLIERS = Reproduction(
 # Section 3.2
 
 CUTOFFS = {"relu": 0.0, "smooth_relu": 0.0, "leaky_relu": 0.0, "elu": -2.0, "selu": -2.0}
-
-
-AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
-"""Options; the sum is what there is without any, so that tables share such networks."""
 
 
 def _activated(activation: str, cutoff: float) -> tuple[Recipe, ...]:

@@ -110,8 +110,12 @@ def _activity(answer: Mapping[str, Any]) -> list[Drawing]:
     for measure, label, limits in shown:
         rows = answer["result"]["rows"]
         for start in range(0, len(rows), FEW):
+            few = rows[start : start + FEW]
+            # A table says as well that there is nothing.
+            if not any(max(of[measure]) for row in few for of in row["over_training"].values()):
+                continue
             with blank(f"{answer['reproduction']}-{measure}-{start}") as sheet:
-                for number, row in enumerate(rows[start : start + FEW]):
+                for number, row in enumerate(few):
                     _mean(sheet, number, row["name"], [of[measure] for of in row["over_training"].values()])
                 sheet.axes.set(xlabel="epoch", ylabel=label, ylim=limits)
                 _whole_epochs(sheet)
