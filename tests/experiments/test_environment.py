@@ -69,14 +69,47 @@ def digests():
     return module.arithmetic()["code"], module.code()
 
 
-def test_the_code_that_trains_is_part_of_what_digits_depend_on(package):
-    one = digests()
-    assert digests() == one
+def test_the_digest_changes_with_the_code(package):
+    before = digests()
+    assert digests() == before
     (package / "nn/one.py").write_text("x = 2")
-    two = digests()
-    (package / "nn/one.py").rename(package / "ops/one.py")
-    for of in zip(one, two, digests(), strict=True):
-        assert len(set(of)) == 3
+    assert all(old != new for old, new in zip(before, digests(), strict=True))
+
+
+CODE = "from neuronal.ops.one import f\n\ndef g(x):\n    return f(x) + 1\n\nclass A:\n    size: int = 3\n"
+SAME = {
+    "docstrings": '"""A module."""\nfrom neuronal.ops.one import f\n\ndef g(x):\n    """Adds."""\n    return f(x) + 1\n\n'
+    'class A:\n    """A class."""\n    size: int = 3\n    """Its size."""\n',
+    "comments and formatting": CODE.replace("+ 1", "+  1  # one more").replace("\n\n", "\n\n\n"),
+    "imports": CODE.replace("neuronal.ops.one", "neuronal.core.other"),
+}
+
+
+@pytest.mark.parametrize("code", SAME.values(), ids=SAME)
+def test_the_digest_ignores(package, code):
+    (package / "nn/one.py").write_text(CODE)
+    before = digests()
+    (package / "nn/one.py").write_text(code)
+    assert digests() == before
+
+
+def test_the_digest_does_not_change_when_code_moves(package):
+    (package / "nn/one.py").write_text(CODE)
+    before = digests()
+    (package / "nn/one.py").rename(package / "ops/two.py")
+    assert digests() == before
+    head, tail = CODE.split("class A")
+    (package / "ops/two.py").write_text(head)
+    (package / "nn/three.py").write_text("class A" + tail)
+    assert digests() == before
+
+
+@pytest.mark.parametrize("change", ["f(x) + 2", "f(x) + f(1)", "f(x + 1)"])
+def test_the_digest_sees_every_change_of_a_function(package, change):
+    (package / "nn/one.py").write_text(CODE)
+    before = digests()
+    (package / "nn/one.py").write_text(CODE.replace("f(x) + 1", change))
+    assert digests() != before
 
 
 @pytest.mark.parametrize("file", ["names.py", "experiments/new.py"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -50,19 +52,43 @@ def arithmetic() -> dict[str, str]:
 
 
 def code() -> str:
-    """A digest of all that trains and measures: what was kept by other code may be something else."""
-    return _digest(tuple(sorted(place.name for place in _PACKAGE.iterdir() if place.name not in SHOWING)))
+    """A digest of all library code that trains or measures; results that other code cached may differ."""
+    return _digest(tuple(sorted(path.name for path in _PACKAGE.iterdir() if path.name not in SHOWING)))
 
 
 @cache
 def _digest(rooms: tuple[str, ...]) -> str:
-    """Of the code in these rooms, or files, as it lies on disk; the commit is another for every changed sentence."""
-    digest = sha256()
-    places = [_PACKAGE / room for room in rooms]
-    files = [file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])]
-    for file in sorted(file for file in files if file.suffix == ".py"):
-        digest.update(f"{file.relative_to(_PACKAGE)}\n".encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
+    """Digest of the code in these folders or files.
+
+    It changes with what the code does: not with docstrings, comments or formatting, and not when a statement moves to
+    another file. Costs a second, once per process.
+    """
+    paths = [_PACKAGE / room for room in rooms]
+    files = [file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])]
+    statements = {text for file in files if file.suffix == ".py" for text in statements_of(file.read_text("utf-8"))}
+    return sha256("\n".join(sorted(statements)).encode()).hexdigest()[:16]
+
+
+def statements_of(source: str) -> Iterator[str]:
+    """The statements of a module as text without docstrings; imports are left out, as they change when files move."""
+    for node in _Bare().visit(ast.parse(source)).body:
+        yield ast.dump(node)
+
+
+class _Bare(ast.NodeTransformer):
+    """Removes imports and bare strings: docstrings, and the notes under constants and fields."""
+
+    def visit_Import(self, node: ast.Import) -> None:
+        return None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        return None
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else self.generic_visit(node)
 
 
 def _gpu() -> str:
