@@ -87,7 +87,8 @@ from neuronal.geometry.program import (
     Sum,
 )
 
-UNIT = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+OWN = 2.0**-53  # unit roundoff of float64, in which all proofs are computed or checked
+UNIT = {torch.float32: 2.0**-24, torch.float64: OWN}
 
 
 def gamma(n: int, u: float) -> float:

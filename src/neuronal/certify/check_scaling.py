@@ -13,21 +13,16 @@ import torch
 from torch import Tensor, fx, nn
 
 from neuronal.certify.certificate import Certificate
+from neuronal.inference import evaluating
 
 
 def check_scaling(certificate: Certificate, model: nn.Module) -> bool:
     """Certified: the exported graph has the same degree. Refuted: the model departs from every degree at the witness."""
-    flags = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            if certificate.verdict == "refuted":
-                return _refutes(certificate, model)
-            degree = exported_degree(model, certificate.evidence.shape)
-            return degree is not None and degree == certificate.evidence.degree
-    finally:
-        for module, flag in flags.items():
-            module.training = flag
+    with evaluating(model):
+        if certificate.verdict == "refuted":
+            return _refutes(certificate, model)
+        degree = exported_degree(model, certificate.evidence.shape)
+        return degree is not None and degree == certificate.evidence.degree
 
 
 def _refutes(certificate: Certificate, model: nn.Module) -> bool:

@@ -19,7 +19,8 @@ from neuronal.certify.certificate import Certificate
 from neuronal.certify.lipschitz_rules import RULES, Call, NotLipschitz, Stretch
 from neuronal.certify.norms import SPARE
 from neuronal.geometry.recorder import SHAPES
-from neuronal.geometry.trace import Exits, evaluating, places
+from neuronal.geometry.trace import Exits, places
+from neuronal.inference import evaluating
 
 TOLERANCE = 1e-9  # implicit-bias layers are solved to this; what is left is in the error
 

@@ -19,7 +19,8 @@ from neuronal.geometry.recorder import ROWS, NotPiecewiseLinear, Recorder
 from neuronal.geometry.rules.affine import AFFINE
 from neuronal.geometry.rules.bend import BEND
 from neuronal.geometry.rules.copy import COPY
-from neuronal.geometry.trace import Exits, evaluating, places
+from neuronal.geometry.trace import Exits, places
+from neuronal.inference import evaluating
 
 __all__ = ["NotPiecewiseLinear", "as_batch", "lower", "own_kind"]
 RULES = AFFINE | COPY | BEND
