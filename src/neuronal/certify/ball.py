@@ -195,6 +195,7 @@ class _Ball:
         if isinstance(op, Concat):
             parts = [[getattr(f, name) for f in forms] for name in ("rows", "rest", "reach")]
             return _Form(*(torch.cat(part, op.dim) for part in parts))
+        assert isinstance(op, Sum)
         return self._sum(form, forms[1], op)
 
     def _affine(self, op: Affine, form: _Form, output: int) -> _Form:

@@ -285,6 +285,7 @@ class Bounds:
             return maximum(band, bands[1], vertices)
         if isinstance(op, Concat):
             return Band(torch.cat([b.low for b in bands], op.dim), torch.cat([b.high for b in bands], op.dim))
+        assert isinstance(op, Sum)
         return self._sum(op, band, bands[1])
 
     def _affine(self, op: Affine, band: Band, output: int) -> Band:
