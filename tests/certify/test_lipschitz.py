@@ -134,36 +134,40 @@ def test_a_residual_branch_adds():
     assert 2 <= lipschitz_bound(model, torch.zeros(1, 4)).bound < 2.0001
 
 
-POOLS = {
-    "max": nn.MaxPool2d(2),
-    "max, overlapping": nn.MaxPool2d(3, 1, 1),
-    "max, dilated": nn.MaxPool2d(2, 1, dilation=2),
-    "mean": nn.AvgPool2d(2),
-    "mean, overlapping": nn.AvgPool2d(3, 2, 1),
-    "mean, uncounted": nn.AvgPool2d(3, 2, 1, count_include_pad=False),
-    "mean, ceil": nn.AvgPool2d(2, 2, ceil_mode=True),
-    "adaptive mean": nn.AdaptiveAvgPool2d(3),
-    "adaptive mean, up": nn.AdaptiveAvgPool2d(9),
-    "adaptive max": nn.AdaptiveMaxPool2d(3),
-    "flatten": nn.Flatten(),
-    "leaky": nn.LeakyReLU(3.0),
-    "prelu": nn.PReLU(init=-2.0),
-    "norm": stirred(nn.BatchNorm2d(1)),
-    "tanh": nn.Tanh(),
-    "clip": nn.Hardtanh(),
+# What a bound may be at most: the true norm of linear maps, or how many windows of a maximum can share a number.
+PARTS = {
+    "max": (nn.MaxPool2d(2), 1),
+    "max, overlapping": (nn.MaxPool2d(3, 1, 1), 3),
+    "max, strided": (nn.MaxPool2d(3, 2, 1), 2),
+    "max, dilated": (nn.MaxPool2d(2, 1, dilation=2), 2),
+    "max, one dimension": (nn.Sequential(nn.Flatten(2), nn.MaxPool1d(2)), 1),
+    "mean": (nn.AvgPool2d(2), 1 / 2),
+    "mean, overlapping": (nn.AvgPool2d(3, 2, 1), 2 / 3),
+    "mean, uncounted": (nn.AvgPool2d(3, 2, 1, count_include_pad=False), 5 / 6),
+    "mean, ceil": (nn.AvgPool2d(2, 2, ceil_mode=True), 1),
+    "adaptive mean": (nn.AdaptiveAvgPool2d(3), 2 / 3),
+    "adaptive mean, up": (nn.AdaptiveAvgPool2d(9), 2),
+    "adaptive max": (nn.AdaptiveMaxPool2d(3), 2),
+    "flatten": (nn.Flatten(), 1),
+    "leaky": (nn.LeakyReLU(3.0), 3),
+    "prelu": (nn.PReLU(init=-2.0), 2),
+    "norm": (stirred(nn.BatchNorm2d(1)), 7),
+    "tanh": (nn.Tanh(), 1),
+    "clip": (nn.Hardtanh(), 1),
 }
 
 
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", PARTS)
 def test_parts(name):
-    part = POOLS[name].double().eval()
+    part, most = PARTS[name]
+    part = part.double().eval()
     bound = lipschitz_bound(part, torch.zeros(1, 1, 7, 7)).bound
     for seed in range(10):
         torch.manual_seed(seed)
         x = torch.rand(1, 7, 7).double()
         x[0, seed % 7, 3] += 5 * (seed % 2)
         assert jacobian_norm(part, x) <= bound * (1 + 1e-12)
-    assert bound < 7
+    assert bound <= most * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("neuron", FAMILIES)

@@ -263,6 +263,7 @@ def _apart(step: Step, inputs: list[Sides]) -> Sides:
         return torch.maximum(a, rest[0][0]), torch.maximum(b, rest[0][1])
     if isinstance(op, Concat):
         return torch.cat([s[0] for s in inputs], op.dim), torch.cat([s[1] for s in inputs], op.dim)
+    assert isinstance(op, Sum)
     both = torch.stack([op.factor * rest[0][0], op.factor * rest[0][1]])
     size = 1e-15 * (a.abs() + b.abs() + both.abs().sum(0))
     return a + both.amin(0) - size, b + both.amax(0) + size
