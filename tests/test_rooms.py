@@ -8,8 +8,9 @@ from pathlib import Path
 import neuronal
 
 PACKAGE = Path(neuronal.__file__).parent
-CORE = {"names", "seal"}
+CORE = {"inference", "names", "seal"}
 MAY_IMPORT: dict[str, set[str]] = {
+    "inference": set(),
     "names": set(),
     "seal": set(),
     "ops": CORE,

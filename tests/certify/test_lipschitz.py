@@ -11,11 +11,10 @@ from torch.nn import functional as F
 
 from neuronal.certify.check import check
 from neuronal.certify.check_lipschitz import exported_constant
-from neuronal.certify.lipschitz import certify_lipschitz_ball, lipschitz_bound
-from neuronal.certify.lipschitz_rules import NotLipschitz
+from neuronal.certify.lipschitz import NotLipschitz, certify_lipschitz_ball, lipschitz_bound
 from neuronal.certify.norms import convolution_norm, matrix_norm
 from neuronal.nn.families import FAMILIES
-from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
+from neuronal.nn.implicit_bias import CLIP, ImplicitBiasConv2d, ImplicitBiasLinear
 from tests.certify.test_scaling import stirred
 from tests.models.networks import small
 
@@ -135,36 +134,40 @@ def test_a_residual_branch_adds():
     assert 2 <= lipschitz_bound(model, torch.zeros(1, 4)).bound < 2.0001
 
 
-POOLS = {
-    "max": nn.MaxPool2d(2),
-    "max, overlapping": nn.MaxPool2d(3, 1, 1),
-    "max, dilated": nn.MaxPool2d(2, 1, dilation=2),
-    "mean": nn.AvgPool2d(2),
-    "mean, overlapping": nn.AvgPool2d(3, 2, 1),
-    "mean, uncounted": nn.AvgPool2d(3, 2, 1, count_include_pad=False),
-    "mean, ceil": nn.AvgPool2d(2, 2, ceil_mode=True),
-    "adaptive mean": nn.AdaptiveAvgPool2d(3),
-    "adaptive mean, up": nn.AdaptiveAvgPool2d(9),
-    "adaptive max": nn.AdaptiveMaxPool2d(3),
-    "flatten": nn.Flatten(),
-    "leaky": nn.LeakyReLU(3.0),
-    "prelu": nn.PReLU(init=-2.0),
-    "norm": stirred(nn.BatchNorm2d(1)),
-    "tanh": nn.Tanh(),
-    "clip": nn.Hardtanh(),
+# What a bound may be at most: the true norm of linear maps, or how many windows of a maximum can share a number.
+PARTS = {
+    "max": (nn.MaxPool2d(2), 1),
+    "max, overlapping": (nn.MaxPool2d(3, 1, 1), 3),
+    "max, strided": (nn.MaxPool2d(3, 2, 1), 2),
+    "max, dilated": (nn.MaxPool2d(2, 1, dilation=2), 2),
+    "max, one dimension": (nn.Sequential(nn.Flatten(2), nn.MaxPool1d(2)), 1),
+    "mean": (nn.AvgPool2d(2), 1 / 2),
+    "mean, overlapping": (nn.AvgPool2d(3, 2, 1), 2 / 3),
+    "mean, uncounted": (nn.AvgPool2d(3, 2, 1, count_include_pad=False), 5 / 6),
+    "mean, ceil": (nn.AvgPool2d(2, 2, ceil_mode=True), 1),
+    "adaptive mean": (nn.AdaptiveAvgPool2d(3), 2 / 3),
+    "adaptive mean, up": (nn.AdaptiveAvgPool2d(9), 2),
+    "adaptive max": (nn.AdaptiveMaxPool2d(3), 2),
+    "flatten": (nn.Flatten(), 1),
+    "leaky": (nn.LeakyReLU(3.0), 3),
+    "prelu": (nn.PReLU(init=-2.0), 2),
+    "norm": (stirred(nn.BatchNorm2d(1)), 7),
+    "tanh": (nn.Tanh(), 1),
+    "clip": (nn.Hardtanh(), 1),
 }
 
 
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", PARTS)
 def test_parts(name):
-    part = POOLS[name].double().eval()
+    part, most = PARTS[name]
+    part = part.double().eval()
     bound = lipschitz_bound(part, torch.zeros(1, 1, 7, 7)).bound
     for seed in range(10):
         torch.manual_seed(seed)
         x = torch.rand(1, 7, 7).double()
         x[0, seed % 7, 3] += 5 * (seed % 2)
         assert jacobian_norm(part, x) <= bound * (1 + 1e-12)
-    assert bound < 7
+    assert bound <= most * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("neuron", FAMILIES)
@@ -237,46 +240,31 @@ def test_the_error_covers_what_is_left_of_the_equation():
     assert abs(margin - certificate.evidence.margin) <= sqrt(2) * certificate.evidence.error + 1e-9
 
 
+class Square(nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+class Jump(nn.Module):
+    def forward(self, x):
+        return x if x.max() < 9 else x + 1
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), "LayerNorm at '1' computes native_layer_norm"),
+        (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), "LayerNorm at '1' computes aten.native_layer_norm"),
         (nn.Sequential(nn.Linear(4, 4), nn.Softmax(1)), "Softmax at '1'"),
         (ImplicitBiasLinear(4, 4, coupling=-0.5, steps=1), "ImplicitBiasLinear"),
-        (
-            nn.Sequential(nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2)),
-            "InstanceNorm1d at '1' divides by the deviation",
-        ),
+        (ImplicitBiasLinear(4, 4, coupling=-0.5, sigma=CLIP), "something else than tanh"),
+        (nn.Sequential(nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2)), "InstanceNorm1d at '1'"),
+        (Square(), "Square computes aten.mul.Tensor"),
+        (Jump(), "Jump"),
     ],
 )
 def test_what_has_no_constant_is_named(model, words):
     with pytest.raises(NotLipschitz, match=words):
         lipschitz_bound(model, torch.randn(1, 4))
-
-
-@pytest.mark.parametrize(
-    "branch", [lambda x: x.detach().numpy().max(), lambda x: max(x[0].tolist()), lambda x: x.max(1).indices[0]]
-)
-def test_what_is_decided_outside_of_torch_has_no_constant(branch):
-    class Jump(nn.Module):
-        def forward(self, x):
-            return x if branch(x) < 9 else x + 1
-
-    with pytest.raises(NotLipschitz):
-        lipschitz_bound(Jump(), torch.randn(1, 4))
-
-
-def test_the_places_of_a_pool_are_left_alone():
-    assert lipschitz_bound(nn.MaxPool1d(2), torch.randn(1, 3, 4)).bound == pytest.approx(1)
-
-
-def test_products_of_values_have_no_constant():
-    class Square(nn.Module):
-        def forward(self, x):
-            return x * x
-
-    with pytest.raises(NotLipschitz, match="two values"):
-        lipschitz_bound(Square(), torch.randn(1, 4))
 
 
 def test_doors_and_an_untouched_model():

@@ -23,7 +23,8 @@ from neuronal.experiments.procedures.tuned import measured
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import training_data
 from neuronal.experiments.work import Work
-from neuronal.geometry.trace import evaluating, outputs
+from neuronal.geometry.trace import outputs
+from neuronal.inference import evaluating
 from neuronal.models.registry import create_model
 from neuronal.probes.curvature import curvature
 from neuronal.recipes.implicit_bias import REPRODUCTIONS

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from neuronal.geometry.lowering import NotPiecewiseLinear, as_batch, lower
-from neuronal.geometry.program import Kink, Maximum, Scale
+from neuronal.geometry.program import Kink, Maximum, Scale, Smooth
 from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
 from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
@@ -158,8 +158,8 @@ def settled(model):
     return model.double().eval()
 
 
-def agrees(model, shape, *, tolerance=1e-10):
-    program = lower(model, torch.randn(1, *shape, dtype=torch.float64))
+def agrees(model, shape, *, tolerance=1e-10, smooth=False):
+    program = lower(model, torch.randn(1, *shape, dtype=torch.float64), smooth=smooth)
     assert program.shape == shape
     for rows in (1, 5):
         x = 2 * torch.randn(rows, *shape, dtype=torch.float64)
@@ -319,6 +319,34 @@ def test_other_parts_that_are_not_piecewise_linear():
         lower(nn.InstanceNorm2d(2), torch.randn(1, *IMAGE))
     with pytest.raises(ValueError, match="batch dimension"):
         lower(nn.Linear(4, 4), torch.randn(4))
+
+
+SMOOTH = {
+    "ImplicitBiasLinear": ((5,), ImplicitBiasLinear(5, 6, coupling=-0.4)),
+    "ImplicitBiasLinear in groups": (
+        (5,),
+        ImplicitBiasLinear(5, 6, coupling=0.05, coupling_groups=2, per_channel=True),
+    ),
+    "ImplicitBiasLinear on positions": ((3, 5), ImplicitBiasLinear(5, 6, coupling=-0.4)),
+    "ImplicitBiasConv2d": (IMAGE, ImplicitBiasConv2d(2, 3, 3, coupling=-0.4, per_channel=True)),
+    "Tanh": (IMAGE, nn.Tanh()),
+    "Sigmoid": (IMAGE, nn.Sigmoid()),
+}
+
+
+@pytest.mark.parametrize("case", SMOOTH)
+def test_smooth_parts_are_steps_where_they_are_asked_for(case):
+    shape, model = SMOOTH[case]
+    model = nn.Sequential(settled(model), nn.ReLU())
+    program = agrees(model, shape, smooth=True)
+    (step,) = (step for step in program.steps if isinstance(step.op, Smooth))
+    x = torch.randn(40, *step.shape, dtype=torch.float64)
+    y, off = step.op.apply(x)
+    steps = (y[1:] - y[:-1]).flatten(1).norm(dim=1) / (x[1:] - x[:-1]).flatten(1).norm(dim=1)
+    assert steps.max() <= step.op.constant
+    assert 0 < off < 1e-2
+    with pytest.raises(NotPiecewiseLinear, match="Supported: Linear"):
+        lower(model, x[:1].new_zeros(1, *shape))
 
 
 def test_the_model_is_never_changed():

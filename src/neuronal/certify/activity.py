@@ -14,7 +14,8 @@ from neuronal.certify.layer_activity import Box, LayerActivity, by_construction,
 from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
-from neuronal.geometry.trace import evaluating, watching_relus
+from neuronal.geometry.trace import watching_relus
+from neuronal.inference import evaluating
 from neuronal.nn.farkas_block import FarkasResidual
 from neuronal.nn.standard import Plain, StandIn
 

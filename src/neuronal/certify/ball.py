@@ -14,16 +14,15 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.bounds import Bounds, gamma, plain_arithmetic
+from neuronal.certify.bounds import OWN, Bounds, gamma, plain_arithmetic
 from neuronal.certify.branch import Budget
 from neuronal.certify.certificate import Certificate, Promise
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum
-from neuronal.geometry.trace import evaluating
+from neuronal.inference import evaluating
 
 Norm = Literal[2, "inf"]
-OWN = 2.0**-53
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
 TRIES = 14  # halvings of the range in which the largest proved radius lies
 
@@ -196,6 +195,7 @@ class _Ball:
         if isinstance(op, Concat):
             parts = [[getattr(f, name) for f in forms] for name in ("rows", "rest", "reach")]
             return _Form(*(torch.cat(part, op.dim) for part in parts))
+        assert isinstance(op, Sum)
         return self._sum(form, forms[1], op)
 
     def _affine(self, op: Affine, form: _Form, output: int) -> _Form:

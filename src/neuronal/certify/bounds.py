@@ -87,7 +87,8 @@ from neuronal.geometry.program import (
     Sum,
 )
 
-UNIT = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+OWN = 2.0**-53  # unit roundoff of float64, in which all proofs are computed or checked
+UNIT = {torch.float32: 2.0**-24, torch.float64: OWN}
 
 
 def gamma(n: int, u: float) -> float:
@@ -284,6 +285,7 @@ class Bounds:
             return maximum(band, bands[1], vertices)
         if isinstance(op, Concat):
             return Band(torch.cat([b.low for b in bands], op.dim), torch.cat([b.high for b in bands], op.dim))
+        assert isinstance(op, Sum)
         return self._sum(op, band, bands[1])
 
     def _affine(self, op: Affine, band: Band, output: int) -> Band:

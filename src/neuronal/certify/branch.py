@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from neuronal.certify.bounds import Bounds, Images, is_plain_float32, plain_arithmetic
 from neuronal.certify.certificate import Promise
 from neuronal.geometry.program import Program
-from neuronal.geometry.trace import evaluating
+from neuronal.inference import evaluating
 
 CACHE = 2**21  # bytes of the largest tensor on the way of one chunk; measured, larger ones leave the cache
 QUICK_CUTS = 12  # float32 stops after this many cuts; there its rounding is what keeps bounds from closing

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from neuronal.certify.certificate import Certificate
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Affine, Concat, Convolution, Dense, Kink, Maximum, Program, Scale, Step, Sum
-from neuronal.geometry.trace import evaluating, watching_relus
+from neuronal.geometry.trace import watching_relus
+from neuronal.inference import evaluating
 
 Rational = Fraction
 Sides = tuple[Tensor, Tensor]
@@ -262,6 +263,7 @@ def _apart(step: Step, inputs: list[Sides]) -> Sides:
         return torch.maximum(a, rest[0][0]), torch.maximum(b, rest[0][1])
     if isinstance(op, Concat):
         return torch.cat([s[0] for s in inputs], op.dim), torch.cat([s[1] for s in inputs], op.dim)
+    assert isinstance(op, Sum)
     both = torch.stack([op.factor * rest[0][0], op.factor * rest[0][1]])
     size = 1e-15 * (a.abs() + b.abs() + both.abs().sum(0))
     return a + both.amin(0) - size, b + both.amax(0) + size

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from neuronal.certify.certificate import Certificate, Promise
 from neuronal.certify.check_scaling import check_scaling
 from neuronal.certify.cloud import FLOAT32, OWN, Cloud, Globe, lead
+from neuronal.inference import evaluating
 
 CUTS = 14  # halvings of one part before the checker gives up
 VISITS = 4096  # clouds for one part
@@ -27,7 +28,7 @@ def check_segment(certificate: Certificate, model: nn.Module) -> bool:
     evidence = certificate.evidence
     if certificate.verdict == "unknown" or evidence is None:
         return False
-    with _Evaluation(model):
+    with evaluating(model):
         points = torch.stack([evidence.a, evidence.b])
         if certificate.verdict == "refuted":
             if evidence.t is None:
@@ -46,7 +47,7 @@ def check_hull(certificate: Certificate, model: nn.Module) -> bool:
     evidence = certificate.evidence
     if certificate.verdict == "unknown" or evidence is None:
         return False
-    with _Evaluation(model):
+    with evaluating(model):
         if certificate.verdict == "refuted":
             return _is_witness(model, certificate, evidence.points, evidence.where)
         if _class(model, evidence.points[0]) != evidence.label or not covers_simplex(evidence.parts):
@@ -76,24 +77,6 @@ def _leaves(part: Tensor, cuts: Sequence[tuple[int, int, int, float]]) -> Tensor
             half[vertex] = (1 - t) * whole[i] + t * whole[j]
             nodes[name] = half
     return torch.stack(list(nodes.values()))
-
-
-class _Evaluation:
-    """Evaluation mode without gradients; the flags are put back afterwards."""
-
-    def __init__(self, model: nn.Module):
-        self.model = model
-
-    def __enter__(self) -> None:
-        self.flags = [(module, module.training) for module in self.model.modules()]
-        self.grad = torch.is_grad_enabled()
-        torch.set_grad_enabled(False)
-        self.model.eval()
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_grad_enabled(self.grad)
-        for module, flag in self.flags:
-            module.training = flag
 
 
 def _on_device(model: nn.Module, x: Tensor) -> Tensor:
@@ -235,7 +218,7 @@ def check_ball(certificate: Certificate, model: nn.Module) -> bool:
     if certificate.verdict != "certified" or evidence is None or not 0 < evidence.radius < float("inf"):
         return False
     unit = FLOAT32 if certificate.promise == "float32" else 0.0
-    with _Evaluation(model):
+    with evaluating(model):
         x = evidence.x.to(_on_device(model, evidence.x).device).double().unsqueeze(0)
         steps = torch.eye(x.numel(), dtype=x.dtype, device=x.device).view(-1, *x.shape)
         globe = Globe([x, *steps], torch.zeros_like(x), unit, size=evidence.radius, norm=evidence.norm)

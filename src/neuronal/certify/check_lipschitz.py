@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from neuronal.certify.certificate import Certificate
+from neuronal.certify.exported import Mark, leaves, walk
 
 # The maker's constants are a little above the true ones, and so may these be.
 ROUNDING = 1 + 1e-7
@@ -44,7 +43,7 @@ def check_lipschitz(certificate: Certificate, model: nn.Module) -> bool:
 
 
 @dataclass(frozen=True)
-class Grows:
+class Grows(Mark):
     """A value that moves at most so many times as far as the input."""
 
     by: float
@@ -52,67 +51,37 @@ class Grows:
 
 def exported_constant(model: nn.Module, x: Tensor) -> float | None:
     """A Lipschitz bound of the exported graph; None where a part is not known."""
-    try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            program = torch.export.export(model, (x,), strict=False).run_decompositions()
-            result = _Walk(program.module()).run(Grows(1.0))
-    except Exception:
-        # Whatever export or a graph cannot do, the answer is the same: not confirmed.
-        return None
-    return result.by if isinstance(result, Grows) else None
+    found = walk(model, x, Grows(1.0), lambda name, given, node: Grows(RULES[name](_Call(given, node))))
+    return None if found is None else found.by
 
 
-class _Walk(fx.Interpreter):
-    def run_node(self, n: fx.Node) -> Any:
-        if n.op == "call_module":
-            return None
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
-        if n.op == "output":
-            (result,) = args[0] if isinstance(args[0], list | tuple) else args
-            return result
-        flat = [v for a in [*args, *kwargs.values()] for v in (a if isinstance(a, list | tuple) else [a])]
-        grows = [v.by for v in flat if isinstance(v, Grows)]
-        if n.op != "call_function" or not grows:
-            return super().run_node(n)
-        if n.target is operator.getitem:
-            return args[0]
-        target: Any = n.target
-        name = target._schema.name.partition("::")[2]
-        if name.startswith("_assert"):
-            return None
-        names = [a.name for a in target._schema.arguments]
-        given = (
-            {a.name: a.default_value for a in target._schema.arguments} | dict(zip(names, args, strict=False)) | kwargs
-        )
-        nodes = dict(zip(names, n.args, strict=False))
-        shapes = {k: tuple(v.meta["val"].shape) for k, v in nodes.items() if isinstance(v, fx.Node) and _is_tensor(v)}
-        return Grows(_FACTORS[name](given, shapes | {"": _shape(n)}))
+class _Call:
+    """An operation of the graph: its arguments by name, and the sizes of tensors."""
+
+    def __init__(self, given: dict[str, Any], node: fx.Node):
+        self.given, self.node, self.size = given, node, _size(node)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.given[name]
+
+    @property
+    def by(self) -> float:
+        """Of the one value that the operation is about; two are refused."""
+        (one,) = (v for v in leaves(self.given) if isinstance(v, Grows))
+        return one.by
+
+    def size_of(self, name: str) -> tuple[int, ...]:
+        return _size(self.node.args[list(self.given).index(name)])
+
+    def spread(self, name: str) -> float:
+        """How far a value moves that is repeated to the size of the result."""
+        by: float = self[name].by
+        return by * sqrt(prod(self.size) / prod(self.size_of(name)))
 
 
-def _is_tensor(node: fx.Node) -> bool:
-    return isinstance(node.meta.get("val"), Tensor)
-
-
-def _shape(node: fx.Node) -> tuple[int, ...]:
+def _size(node: Any) -> tuple[int, ...]:
     value = node.meta["val"]
     return tuple((value[0] if isinstance(value, list | tuple) else value).shape)
-
-
-Given = dict[str, Any]
-Shapes = dict[str, tuple[int, ...]]
-
-
-def _one(given: Given, shapes: Shapes) -> float:
-    name = "self" if "self" in given else "input"
-    if sum(isinstance(v, Grows) for v in given.values()) != 1:
-        raise ValueError("two values")
-    by: float = given[name].by
-    return by
-
-
-def _times(factor: Callable[[Given, Shapes], float]) -> Callable[[Given, Shapes], float]:
-    return lambda given, shapes: _one(given, shapes) * factor(given, shapes)
 
 
 def _top(matrix: Tensor) -> float:
@@ -121,95 +90,84 @@ def _top(matrix: Tensor) -> float:
     return sqrt(max(float(torch.linalg.eigvalsh(small @ small.mH).max()), 0.0))
 
 
-def _matrix(given: Given, shapes: Shapes) -> float:
-    value = given["mat1"] if "mat1" in given else given["self"]
-    by: float = value.by
-    return by * _top(given["mat2"].double()) * abs(float(given.get("alpha", 1)))
+def _matrix(call: _Call) -> float:
+    return call.by * _top(call["mat2"].double()) * abs(float(call.given.get("alpha", 1)))
 
 
-def _convolution(given: Given, shapes: Shapes) -> float:
+def _convolution(call: _Call) -> float:
     """A padded image fits into a circle long enough, so the convolution is a part of a circular one."""
-    weight: Tensor = given["weight"].double()
-    if given["transposed"]:
+    weight: Tensor = call["weight"].double()
+    if call["transposed"]:
         raise ValueError("transposed")
     sizes = [
         n + 2 * p + d * (k - 1)
-        for n, p, d, k in zip(shapes["input"][2:], given["padding"], given["dilation"], weight.shape[2:], strict=True)
+        for n, p, d, k in zip(
+            call.size_of("input")[2:], call["padding"], call["dilation"], weight.shape[2:], strict=True
+        )
     ]
     best = 0.0
-    for part in weight.chunk(given["groups"]):
+    for part in weight.chunk(call["groups"]):
         spread = torch.zeros(*part.shape[:2], *sizes, dtype=torch.float64)
-        places = tuple(slice(0, d * (k - 1) + 1, d) for d, k in zip(given["dilation"], part.shape[2:], strict=True))
+        places = tuple(slice(0, d * (k - 1) + 1, d) for d, k in zip(call["dilation"], part.shape[2:], strict=True))
         spread[(slice(None), slice(None), *places)] = part
         symbols = torch.fft.fftn(spread, dim=list(range(2, spread.dim()))).flatten(2).permute(2, 0, 1)
         positions = list(range(2, part.dim()))
         sums = part.abs().sum([0, *positions]).max() * part.abs().sum([1, *positions]).max()
-        taps = zip(part.shape[2:], given["stride"], given["dilation"], strict=True)
+        taps = zip(part.shape[2:], call["stride"], call["dilation"], strict=True)
         seen = prod(ceil(k / s) if d == 1 else k for k, s, d in taps)
         best = max(best, min(_top(symbols), sqrt(float(sums)), sqrt(seen) * _top(part.flatten(1))))
-    by: float = given["input"].by
-    return by * best
+    return call.by * best
 
 
-def _sum(given: Given, shapes: Shapes) -> float:
-    total = 0.0
-    for name, factor in (("self", 1.0), ("other", abs(float(given["alpha"])))):
-        if isinstance(given[name], Grows):
-            total += given[name].by * factor * sqrt(prod(shapes[""]) / prod(shapes[name]))
-    return total
+def _weighed(call: _Call) -> float:
+    """Linear with no negative weight: the norm is at most that of the largest row sum and the largest column sum."""
+    target: Any = call.node.target
+    with torch.enable_grad():
+        x = torch.ones(call.size_of("self"), dtype=torch.float64, requires_grad=True)
+        rows = target(**call.given | {"self": x})
+        (columns,) = torch.autograd.grad(rows.sum(), x)
+    return call.by * sqrt(float(rows.max() * columns.max()))
 
 
-def _product(given: Given, shapes: Shapes) -> float:
-    value, by = ("self", "other") if isinstance(given["self"], Grows) else ("other", "self")
-    factor = torch.as_tensor(given[by]).double().abs().max().item()
-    grown: float = given[value].by
-    return grown * factor * sqrt(prod(shapes[""]) / prod(shapes[value]))
+def _sum(call: _Call) -> float:
+    factors = {"self": 1.0, "other": abs(float(call["alpha"]))}
+    return sum(factor * call.spread(name) for name, factor in factors.items() if isinstance(call[name], Grows))
 
 
-def _windows(given: Given) -> tuple[int, int]:
-    size, stride = given["kernel_size"], given["stride"] or given["kernel_size"]
-    return prod(size), prod(ceil(k / s) for k, s in zip(size, stride, strict=True))
+def _product(call: _Call) -> float:
+    value, by = ("self", "other") if isinstance(call["self"], Grows) else ("other", "self")
+    return call.spread(value) * torch.as_tensor(call[by]).double().abs().max().item()
 
 
-def _max_pool(given: Given, shapes: Shapes) -> float:
-    if any(d != 1 for d in given["dilation"]):
+def _max_pool(call: _Call) -> float:
+    if any(d != 1 for d in call["dilation"]):
         raise ValueError("dilated")
-    return sqrt(_windows(given)[1])
+    size, stride = call["kernel_size"], call["stride"] or call["kernel_size"]
+    return call.by * sqrt(prod(ceil(k / s) for k, s in zip(size, stride, strict=True)))
 
 
-def _mean_pool(given: Given, shapes: Shapes) -> float:
-    if any(given["padding"]) or given["ceil_mode"] or given.get("divisor_override") is not None:
-        raise ValueError("not a plain mean")
-    inputs, windows = _windows(given)
-    return sqrt(windows / inputs)
+def _batch_norm(call: _Call) -> float:
+    scale = 1 / (call["running_var"].double() + call["eps"]).sqrt()
+    return call.by * float((scale if call["weight"] is None else scale * call["weight"].double()).abs().max())
 
 
-def _mean(given: Given, shapes: Shapes) -> float:
-    return sqrt(prod(shapes[""]) / prod(shapes["self"]))
+def _joined(call: _Call) -> float:
+    return sqrt(sum(v.by**2 for v in call["tensors"] if isinstance(v, Grows)))
 
 
-def _batch_norm(given: Given, shapes: Shapes) -> float:
-    scale = 1 / (given["running_var"].double() + given["eps"]).sqrt()
-    return float((scale if given["weight"] is None else scale * given["weight"].double()).abs().max())
-
-
-def _joined(given: Given, shapes: Shapes) -> float:
-    return sqrt(sum(v.by**2 for v in given["tensors"] if isinstance(v, Grows)))
-
-
-def _coupled(given: Given, shapes: Shapes) -> float:
-    strength = float((given["coupling"].double() * given["slope"].double()).max())
-    if given["sigma"] != "tanh" or strength >= 1:
+def _coupled(call: _Call) -> float:
+    strength = float((call["coupling"].double() * call["slope"].double()).max())
+    if call.given.get("sigma", "tanh") != "tanh" or not strength < 1:
         raise ValueError("no bound")
-    by: float = given["a"].by
-    return by / (1 - max(strength, 0.0))
+    return call.by / (1 - max(strength, 0.0))
 
 
-_SAME = (
-    "view permute clone alias relu abs neg slice select unsqueeze squeeze constant_pad_nd tanh sigmoid clamp hardtanh"
-)
-_FACTORS: dict[str, Callable[[Given, Shapes], float]] = {
-    **dict.fromkeys(_SAME.split(), _one),
+_SAME = "relu abs neg tanh sigmoid clamp hardtanh constant_pad_nd"
+_WEIGHED = "view permute clone alias slice select unsqueeze squeeze expand mean avg_pool2d"
+RULES: dict[str, Callable[[_Call], float]] = {
+    **dict.fromkeys(_SAME.split(), lambda call: call.by),
+    **dict.fromkeys(_WEIGHED.split(), _weighed),
+    "leaky_relu": lambda call: call.by * max(1.0, abs(call["negative_slope"])),
     "addmm": _matrix,
     "mm": _matrix,
     "convolution": _convolution,
@@ -217,11 +175,7 @@ _FACTORS: dict[str, Callable[[Given, Shapes], float]] = {
     "sub": _sum,
     "mul": _product,
     "cat": _joined,
-    "expand": _times(lambda given, shapes: sqrt(prod(shapes[""]) / prod(shapes["self"]))),
-    "leaky_relu": _times(lambda given, shapes: max(1.0, abs(given["negative_slope"]))),
-    "max_pool2d_with_indices": _times(_max_pool),
-    "avg_pool2d": _times(_mean_pool),
-    "mean": _times(_mean),
-    "_native_batch_norm_legit_no_training": _times(_batch_norm),
+    "max_pool2d_with_indices": _max_pool,
+    "_native_batch_norm_legit_no_training": _batch_norm,
     "mean_field": _coupled,
 }

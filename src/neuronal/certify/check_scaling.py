@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,21 +11,17 @@ import torch
 from torch import Tensor, fx, nn
 
 from neuronal.certify.certificate import Certificate
+from neuronal.certify.exported import Mark, leaves, walk
+from neuronal.inference import evaluating
 
 
 def check_scaling(certificate: Certificate, model: nn.Module) -> bool:
     """Certified: the exported graph has the same degree. Refuted: the model departs from every degree at the witness."""
-    flags = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            if certificate.verdict == "refuted":
-                return _refutes(certificate, model)
-            degree = exported_degree(model, certificate.evidence.shape)
-            return degree is not None and degree == certificate.evidence.degree
-    finally:
-        for module, flag in flags.items():
-            module.training = flag
+    with evaluating(model):
+        if certificate.verdict == "refuted":
+            return _refutes(certificate, model)
+        degree = exported_degree(model, certificate.evidence.shape)
+        return degree is not None and degree == certificate.evidence.degree
 
 
 def _refutes(certificate: Certificate, model: nn.Module) -> bool:
@@ -47,7 +41,7 @@ def _refutes(certificate: Certificate, model: nn.Module) -> bool:
 
 
 @dataclass(frozen=True)
-class Power:
+class Power(Mark):
     """A value that is multiplied by s to this power."""
 
     of: Fraction
@@ -61,43 +55,8 @@ def exported_degree(model: nn.Module, shape: Iterable[int]) -> Fraction | None:
     """The degree of the exported graph; None if it has none or cannot be exported."""
     parameter = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
     x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program = torch.export.export(model, (x,), strict=False).run_decompositions()
-            result = _Walk(program.module()).run(Power(Fraction(1)))
-    except Exception:
-        # Whatever export or a graph cannot do, the answer is the same: not confirmed.
-        return None
-    return result.of if isinstance(result, Power) else None
-
-
-class _Walk(fx.Interpreter):
-    """Computes constants as they are and everything else as powers."""
-
-    def run_node(self, n: fx.Node) -> Any:
-        if n.op == "call_module":  # guards on the input's shape
-            return None
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
-        if n.op != "call_function" or not any(isinstance(v, Power) for v in _leaves([args, kwargs])):
-            if n.op == "output":
-                (result,) = _leaves(args)
-                return result
-            return super().run_node(n)
-        if n.target is operator.getitem:
-            return args[0][args[1]] if isinstance(args[0], tuple) else args[0]
-        target: Any = n.target
-        names = [a.name for a in target._schema.arguments]
-        given = (
-            {a.name: a.default_value for a in target._schema.arguments} | dict(zip(names, args, strict=False)) | kwargs
-        )
-        return _power(target._schema.name.partition("::")[2], given)
-
-
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [leaf for v in value for leaf in _leaves(v)]
-    return [leaf for v in value.values() for leaf in _leaves(v)] if isinstance(value, dict) else [value]
+    found = walk(model, x, Power(Fraction(1)), _power)
+    return None if found is None else found.of
 
 
 _COPYING = (
@@ -123,10 +82,8 @@ FIRST |= {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2")}
 ADDED = {"convolution": "bias", "addmm": "self", "baddbmm": "self"}
 
 
-def _power(name: str, given: dict[str, Any]) -> Any:
-    powers = {v.of for v in _leaves(given) if isinstance(v, Power)}
-    if name.startswith("_assert"):
-        return None
+def _power(name: str, given: dict[str, Any], node: fx.Node) -> Any:
+    powers = {v.of for v in leaves(given) if isinstance(v, Power)}
     if name in ("item", "_local_scalar_dense", "nonzero", "masked_select"):
         raise NoPower(name)
     if powers == {0} and name != "mean_field":
@@ -141,10 +98,10 @@ def _power(name: str, given: dict[str, Any]) -> Any:
         raise NoPower("rounding")
     if name in COPIES:
         for setting in ("condition", "index", "indices", "mask"):
-            if any(isinstance(v, Power) and v.of != 0 for v in _leaves(given.get(setting))):
+            if any(isinstance(v, Power) and v.of != 0 for v in leaves(given.get(setting))):
                 raise NoPower(name)
         values = [v for n, v in given.items() if n not in SETTINGS]
-        return _same(_leaves(values))
+        return _same(leaves(values))
     if name in ("gt", "lt", "ge", "le", "eq", "ne"):
         _same([given["self"], given["other"]])
         return Power(Fraction(0))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from neuronal.certify.bounds import OWN, gamma
 from neuronal.geometry.program import Affine, Concat, Kink, Maximum, Program, Step, Sum
 
-ROUNDOFF = 2.0**-53
 Interval = tuple[Tensor, Tensor]
 
 
@@ -49,12 +49,10 @@ def _affine(op: Affine, low: Tensor, high: Tensor) -> Interval:
         return (op.linear(low), op.linear(high)) if _keeps_order(op) else (op.linear(high), op.linear(low))
     centre, radius = (low + high) / 2, (high - low) / 2
     # The halves are rounded too, and products of the weights with them.
-    steps = op.terms + 8
-    gamma = steps * ROUNDOFF / (1 - steps * ROUNDOFF)
     size = op.absolute(torch.maximum(low.abs(), high.abs()))
     bias = op.bias_size()
     size = size if bias is None else size + bias
-    middle, spread = op(centre), op.absolute(radius) + 4 * gamma * size
+    middle, spread = op(centre), op.absolute(radius) + 4 * gamma(op.terms + 8, OWN) * size
     return middle - spread, middle + spread
 
 
@@ -74,5 +72,5 @@ def _kink(op: Kink, low: Tensor, high: Tensor) -> Interval:
 
 
 def _outwards(low: Tensor, high: Tensor, size: Tensor) -> Interval:
-    error = 4 * ROUNDOFF * size
+    error = 4 * OWN * size
     return low - error, high + error

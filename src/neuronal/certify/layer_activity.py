@@ -8,9 +8,9 @@ from fractions import Fraction
 import torch
 from torch import Tensor, nn
 
+from neuronal.certify.bounds import OWN
 from neuronal.certify.certificate import Certificate, Verdict
 from neuronal.certify.multipliers import (
-    ROUNDOFF,
     exact_multipliers,
     is_exact,
     lower_bound,
@@ -18,7 +18,7 @@ from neuronal.certify.multipliers import (
     propose_everywhere,
 )
 from neuronal.certify.units import Units, units_of
-from neuronal.geometry.trace import evaluating
+from neuronal.inference import evaluating
 
 Box = tuple[Tensor | float, Tensor | float]
 # Sides of the boxes an input that silences a layer is looked for in, when no box is given.
@@ -190,7 +190,7 @@ def _dead_on_box(units: Units, low: Tensor, high: Tensor, cutoff: float) -> tupl
     """Units whose largest value on the box does not exceed the cutoff, rounding included."""
     most = units.weight.clamp(min=0) @ high + units.weight.clamp(max=0) @ low + units.bias
     reach = torch.maximum(low.abs(), high.abs())
-    error = 4 * (len(low) + 8) * ROUNDOFF * (units.weight.abs() @ reach + units.bias.abs())
+    error = 4 * (len(low) + 8) * OWN * (units.weight.abs() @ reach + units.bias.abs())
     return tuple((most + error <= cutoff).nonzero().flatten().tolist())
 
 

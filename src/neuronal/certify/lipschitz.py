@@ -9,19 +9,20 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from neuronal.certify.certificate import Certificate
-from neuronal.certify.lipschitz_rules import RULES, Call, NotLipschitz, Stretch
 from neuronal.certify.norms import SPARE
-from neuronal.geometry.recorder import SHAPES
-from neuronal.geometry.trace import Exits, evaluating, places
+from neuronal.certify.stretch import Stretch, stretched
+from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 
 TOLERANCE = 1e-9  # implicit-bias layers are solved to this; what is left is in the error
+
+
+class NotLipschitz(ValueError):
+    """No finite constant is known for a part of the network."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,7 @@ def lipschitz_bound(model: nn.Module, example: Tensor) -> Lipschitz:
     Raises:
         NotLipschitz: A part has no finite constant, or none that is known; the message names it.
     """
-    _, stretch, steps = _walk(model, example[:1])
-    return Lipschitz(stretch.constant, steps, tuple(example.shape[1:]))
+    return _followed(model, example[:1])[0]
 
 
 def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
@@ -83,25 +83,24 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
     off the margins. With a Lipschitz bound L the class is the same within
     :math:`\min_c (f_y - f_c) / (\sqrt 2 L)`.
     """
-    logits, stretch, steps = _walk(model, x.unsqueeze(0))
-    logits = logits[0]
+    lipschitz, found = _followed(model, x.unsqueeze(0))
+    logits = found.value[0]
     if logits.dim() != 1 or len(logits) < 2:
         raise ValueError(f"a class needs at least two outputs for each input, got shape {tuple(logits.shape)}.")
     label = int(logits.argmax())
     others = torch.cat([logits[:label], logits[label + 1 :]])
     margin = (logits[label] - others.max()).item()
     # Two logits together move by at most sqrt(2) times the whole, and so do their errors.
-    sure = margin - sqrt(2) * SPARE * stretch.error - 1e-15 * logits.abs().max().item()
-    radius = max(sure, 0.0) / (sqrt(2) * stretch.constant * SPARE * SPARE) if stretch.constant else float("inf")
-    lipschitz = Lipschitz(stretch.constant, steps, tuple(x.shape))
-    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, stretch.error, lipschitz)
+    sure = margin - sqrt(2) * SPARE * found.error - 1e-15 * logits.abs().max().item()
+    radius = max(sure, 0.0) / (sqrt(2) * found.constant * SPARE * SPARE) if found.constant else float("inf")
+    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, found.error, lipschitz)
     if not sure > 0:
         return Certificate(
             "ball",
             "the predicted class is the same around x",
             "unknown",
             "real",
-            f"The margin of {margin:.2e} at x itself is within rounding ({stretch.error:.1e}).",
+            f"The margin of {margin:.2e} at x itself is within rounding ({found.error:.1e}).",
             evidence=evidence,
         )
     return Certificate(
@@ -109,96 +108,31 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
         f"class {label} for every input within {radius:.4g} of x in the 2-norm",
         "certified",
         "real",
-        f"The margin is {margin:.4g} and no logit difference changes by more than {sqrt(2) * stretch.constant:.4g} times "
+        f"The margin is {margin:.4g} and no logit difference changes by more than {sqrt(2) * found.constant:.4g} times "
         "the distance.",
         evidence=evidence,
     )
 
 
-def _walk(model: nn.Module, x: Tensor) -> tuple[Tensor, Stretch, tuple[Factor, ...]]:
-    """Runs a float64 copy on one row, with the constant of every value along the way."""
-    if x.dim() < 2:
-        raise ValueError(f"an input needs a batch dimension in front, got shape {tuple(x.shape)}.")
+def _followed(model: nn.Module, x: Tensor) -> tuple[Lipschitz, Stretch]:
+    """Follows one row through the program of a float64 copy, with the constant of every value along the way."""
     model = deepcopy(model).double()
     for module in model.modules():
         if hasattr(module, "coupling") and hasattr(module, "tolerance"):
             module.tolerance = TOLERANCE  # type: ignore[assignment]
-    device = next(model.parameters(), torch.zeros(())).device
-    recorder = _Recorder(model, x := x.detach().to(device, torch.float64))
-    with evaluating(model), places(model) as running:
-        recorder.running = running
-        with Exits(recorder.leaves), recorder:
-            result = model(x)
-    stretch = recorder.stretch_of(result)
-    if stretch is None:
-        raise NotLipschitz(f"{type(model).__name__} returns something else than one tensor that depends on its input.")
-    return result, stretch, tuple(recorder.steps)
-
-
-class _Recorder(TorchDispatchMode):
-    """Gives every tensor that depends on the input its constant, while the model computes as always."""
-
-    def __init__(self, model: nn.Module, x: Tensor):
-        super().__init__()
-        self.model = model
-        self.running: list[str] = []
-        self.steps: list[Factor] = []
-        self.known: dict[int, tuple[Stretch, Tensor]] = {id(x): (Stretch(1.0, 0.0), x)}
-        self.stale: set[int] = set()
-
-    def stretch_of(self, value: Any) -> Stretch | None:
-        return self.known[id(value)][0] if id(value) in self.known else None
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        arguments = {a.name: a.default_value for a in func._schema.arguments}
-        arguments |= dict(zip([a.name for a in func._schema.arguments], args, strict=False)) | kwargs
-        inputs = [t for v in arguments.values() for t in (v if isinstance(v, list | tuple) else [v])]
-        touched = [t for t in inputs if id(t) in self.known]
-        name = func.overloadpacket.__name__
-        is_in_place = func._schema.is_mutable
-        before = {id(t): self.known[id(t)][0] for t in touched}
-        # A rule of an operation in place looks at its input's size only, so it can come after.
-        result = func(*args, **kwargs)
-        if not touched:
-            return result
-        if any(id(t) in self.stale for t in touched):
-            raise self._refuse("changes a tensor in place that is used under another view later")
-        if name in SHAPES and not any(t.is_floating_point() for t in touched):
-            self.known[id(result)] = (before[id(touched[0])], result)
-            return result
-        rule = RULES.get(name) or (RULES.get(name.removesuffix("_")) if is_in_place else None)
-        if rule is None or not all(t.is_floating_point() for t in touched):
-            raise self._refuse(f"computes {name}, whose constant is not known")
-        call = Call(name.removesuffix("_") if is_in_place else name, arguments, result, lambda v: before.get(id(v)))
-        try:
-            stretch = rule(call)
-        except NotLipschitz as wrong:
-            raise self._refuse(str(wrong)) from None
-        self._note(call.name, stretch, max(s.constant for s in before.values()), result, is_in_place)
-        return result
-
-    def leaves(self, name: str, tensor: Tensor) -> None:
-        """Numbers of a tensor leave torch, and what is done with them is not seen."""
-        if id(tensor) in self.known:
-            raise self._refuse(f"takes numbers that depend on the input out of torch ({name})")
-
-    def _note(self, name: str, stretch: Stretch, before: float, result: Any, is_in_place: bool) -> None:
-        # All parts of a split count; nothing may be done with a pool's indices, and a solver's residual is for warnings.
-        tensors = result if isinstance(result, list | tuple) else [result]
-        for tensor in tensors if name != "mean_field" else tensors[:1]:
-            self.known[id(tensor)] = (stretch, tensor)
-        if is_in_place:
-            memory = tensors[0].untyped_storage().data_ptr()
-            for key, (_, tensor) in self.known.items():
-                if tensor is not tensors[0] and tensor.untyped_storage().data_ptr() == memory:
-                    self.stale.add(key)
-        if abs(stretch.constant / before - 1) > 1e-6 if before else stretch.constant:
-            self.steps.append(Factor(self.running[-1] if self.running else "", name, stretch.constant))
-
-    def _refuse(self, what: str) -> NotLipschitz:
-        path = self.running[-1] if self.running else ""
-        module = type(self.model.get_submodule(path)).__name__
-        return NotLipschitz(f"{module} at '{path}' {what}." if path else f"{module} {what}.")
+    try:
+        program = lower(model, x, smooth=True)
+    except NotPiecewiseLinear as unfit:
+        raise NotLipschitz(f"{unfit} Here also: tanh, sigmoid and implicit-bias layers.") from None
+    x = x.detach().to(program.device, torch.float64)
+    live, steps = {0: Stretch(x, 1.0, 0.0)}, []
+    for step in program.steps:
+        given = [live[i] for i in step.inputs]
+        result = live[step.output] = stretched(step.op, given)
+        before = max(one.constant for one in given)
+        if abs(result.constant / before - 1) > 1e-6 if before else result.constant:
+            steps.append(Factor(step.path, type(step.op).__name__.lower(), result.constant))
+        for i in step.frees:
+            del live[i]
+    found = live[program.output]
+    return Lipschitz(found.constant, tuple(steps), tuple(x.shape[1:])), found

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neuronal.certify.bounds import OWN, gamma
+
 Array = NDArray[np.float64]
-ROUNDOFF = 2.0**-53
 # Exact elimination costs the cube of this, with numbers that grow along.
 MOST_EXACT = 96
 
@@ -88,11 +89,9 @@ def lower_bound(
     reach = np.maximum(np.abs(low), np.abs(high))
     sizes = np.abs(bias) if bias_size is None else np.maximum(bias_size, np.abs(bias))
     # Every product and sum above, in any order, is off by at most gamma times the sum of absolute values.
-    steps = m + n + 32
-    gamma = steps * ROUNDOFF / (1 - steps * ROUNDOFF)
-    error = 2 * gamma * float(multipliers @ (np.abs(weight) @ reach + sizes))
+    error = 2 * gamma(m + n + 32, OWN) * float(multipliers @ (np.abs(weight) @ reach + sizes))
     bound = (value - error) / total
-    return bound - 4 * ROUNDOFF * abs(bound) if np.isfinite(bound) else -np.inf
+    return bound - 4 * OWN * abs(bound) if np.isfinite(bound) else -np.inf
 
 
 def is_exact(weight: Array, bias: Array, multipliers: Sequence[Fraction], cutoff: float) -> bool:

@@ -24,15 +24,8 @@ MOST = 1 << 24
 def matrix_norm(weight: Tensor) -> float:
     """An upper bound of the largest singular value of a matrix; next to exact unless it is huge."""
     weight = weight.detach().double()
-    simple = _simple(weight.abs().sum(0).max().item(), weight.abs().sum(1).max().item())
-    if weight.numel() > MOST:
-        return min(simple, float(weight.norm()) * SPARE)
-    return min(simple, float(torch.linalg.matrix_norm(weight, 2)) * SPARE)
-
-
-def _simple(columns: float, rows: float) -> float:
-    """The square root of the largest column sum times the largest row sum, of absolute values."""
-    return sqrt(columns * rows) * SPARE
+    norm = weight.norm() if weight.numel() > MOST else torch.linalg.matrix_norm(weight, 2)
+    return float(norm) * SPARE
 
 
 def convolution_norm(
@@ -46,13 +39,10 @@ def convolution_norm(
 
 
 def _one_group(weight: Tensor, apart: list[int]) -> float:
-    dims = list(range(2, weight.dim()))
-    sizes = weight.abs()
-    simple = _simple(sizes.sum([0, *dims]).max().item(), sizes.sum([1, *dims]).max().item())
     # An input is seen by so many patches at most.
     seen = prod(ceil(k / s) for k, s in zip(weight.shape[2:], apart, strict=True))
     patches = sqrt(seen) * matrix_norm(weight.flatten(1))
-    return min(simple, patches, _by_frequencies(weight))
+    return min(patches, _by_frequencies(weight))
 
 
 def _by_frequencies(weight: Tensor) -> float:

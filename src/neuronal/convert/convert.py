@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.fold import BATCH_NORMS, fold_batch_norm, foldable, folded, scale_and_shift
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
+from neuronal.inference import evaluating
 from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
 from neuronal.nn.norm import ChannelScale
@@ -175,10 +176,8 @@ def largest_difference(before: nn.Module, after: nn.Module, x: Tensor) -> float:
     """
     outputs = []
     for model in (before, after):
-        training = {module: module.training for module in model.modules()}
-        outputs.append(_numbers_in(model.eval()(x)))
-        for module, flag in training.items():
-            module.training = flag
+        with evaluating(model):
+            outputs.append(_numbers_in(model(x)))
     want, got = outputs
     return float((got - want).abs().max() / want.abs().max().clamp_min(torch.finfo(want.dtype).tiny))
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced
+from neuronal.inference import evaluating
 from neuronal.nn.standard import arguments
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -117,12 +118,10 @@ def _seen(model: nn.Module, example: Tensor, used: dict[nn.Module, int]) -> list
 
     leaves = [module for module in model.modules() if not list(module.children())]
     handles = [leaf.register_forward_hook(watch) for leaf in leaves]
-    training = {module: module.training for module in model.modules()}
     try:
-        model.eval()(example)
+        with evaluating(model):
+            model(example)
     finally:
-        for module, flag in training.items():
-            module.training = flag
         for handle in handles:
             handle.remove()
     return [(made[key][0], users[0]) for key, users in taken.items() if key in made and len(users) == 1]
@@ -150,12 +149,8 @@ def scale_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def _check(model: nn.Module, result: nn.Module, example: Tensor) -> None:
-    training = {module: module.training for module in model.modules()}
-    try:
-        want, got = model.eval()(example), replaced(result, {}).eval()(example)
-    finally:
-        for module, flag in training.items():
-            module.training = flag
+    with evaluating(model):
+        want, got = model(example), replaced(result, {}).eval()(example)
     if isinstance(want, Tensor) and not torch.allclose(want, got, rtol=1e-3, atol=1e-4 * float(want.abs().max())):
         worst = (want - got).abs().max().item()
         raise ValueError(

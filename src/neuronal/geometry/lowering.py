@@ -19,17 +19,20 @@ from neuronal.geometry.recorder import ROWS, NotPiecewiseLinear, Recorder
 from neuronal.geometry.rules.affine import AFFINE
 from neuronal.geometry.rules.bend import BEND
 from neuronal.geometry.rules.copy import COPY
-from neuronal.geometry.trace import Exits, evaluating, places
+from neuronal.geometry.rules.smooth import SMOOTH
+from neuronal.geometry.trace import Exits, places
+from neuronal.inference import evaluating
 
 __all__ = ["NotPiecewiseLinear", "as_batch", "lower", "own_kind"]
 RULES = AFFINE | COPY | BEND
 
 
-def lower(model: nn.Module, x: Tensor) -> Program:
+def lower(model: nn.Module, x: Tensor, *, smooth: bool = False) -> Program:
     """The program of ``model`` for inputs shaped like the rows of ``x``; constants are held in float64.
 
     Costs two forward passes of a few rows. The real-valued network the program stands for has the weights the model
-    uses, as it computes them in its own precision.
+    uses, as it computes them in its own precision. With ``smooth``, parts that are not piecewise linear, but stretch
+    distances by a known constant, become steps too (:class:`~neuronal.geometry.program.Smooth`).
 
     Raises:
         NotPiecewiseLinear: A part is not supported; the message names the module and what is supported.
@@ -37,7 +40,7 @@ def lower(model: nn.Module, x: Tensor) -> Program:
     if x.dim() < 2 or not len(x):
         raise ValueError(f"Inputs need a batch dimension in front and at least one row, got shape {tuple(x.shape)}.")
     rows = _rows(model, x)
-    recorder = Recorder(model, rows, RULES)
+    recorder = Recorder(model, rows, RULES | SMOOTH if smooth else RULES)
     # A network whose products are shortened is too far from the one its weights stand for.
     with all_digits(rows.device), evaluating(model), places(model) as running:
         recorder.running = running

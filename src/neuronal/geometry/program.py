@@ -222,7 +222,22 @@ class Maximum:
     """The larger of two values, elementwise. Pooling is a tournament of these."""
 
 
-Op = Affine | Sum | Concat | Kink | Maximum
+@dataclass(frozen=True, eq=False)
+class Smooth:
+    """Another map of one value: two results are at most ``constant`` times as far apart as their inputs, in the 2-norm.
+
+    Only programs lowered with ``smooth=True`` have such steps, and they are not piecewise linear. ``apply`` gives the
+    result and a bound on how far all of it is from the exact one, in the 2-norm.
+    """
+
+    apply: Callable[[Tensor], tuple[Tensor, float]]
+    constant: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.apply(x)[0]
+
+
+Op = Affine | Sum | Concat | Kink | Maximum | Smooth
 
 
 @dataclass(frozen=True)

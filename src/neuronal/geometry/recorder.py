@@ -18,7 +18,7 @@ SUPPORTED = (
 )
 ROWS = 2
 # What may be done with a matrix whose rows are the positions of all inputs; see Note [Merged rows].
-ON_MERGED = {"view", "_unsafe_view", "reshape", "addmm", "mm"}
+ON_MERGED = {"view", "_unsafe_view", "reshape", "addmm", "mm", "mean_field"}
 # What torch itself does with the places of a maximum that nobody asked for.
 SHAPES = {"squeeze", "unsqueeze"}
 
@@ -89,7 +89,8 @@ class Recorder(TorchDispatchMode):
             raise self.unsupported(f"computes {func}")
         if name not in ON_MERGED and any(id(t) in self.merged for t in touched):
             raise self.unsupported(f"computes {func} of a tensor that mixes the rows of the batch")
-        self.note(rule(Call(self, func, args, kwargs, result)), result)
+        # What a solver reports of itself is for its warnings.
+        self.note(rule(Call(self, func, args, kwargs, result)), result[:1] if name == "mean_field" else result)
         if func._schema.is_mutable:
             self._mark_aliases(result)
         return result

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from neuronal.inference import evaluating
+
 Look = Callable[[str, Tensor], None]
 # Ways out of torch: what happens to the numbers there is not seen.
 EXITS = {
@@ -27,19 +29,6 @@ EXITS = {
     "data_ptr",
     "__dlpack__",
 }
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """Inside: evaluation mode and no gradients; afterwards every module's own flag is back."""
-    flags = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield model
-    finally:
-        for module, flag in flags.items():
-            module.training = flag
 
 
 def outputs(model: nn.Module, x: Tensor, *, batch_size: int = 1024) -> Tensor:

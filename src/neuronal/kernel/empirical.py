@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
+from neuronal.inference import evaluating
+
 Method = Literal["jacobian", "structured"]
 
 
@@ -71,13 +73,8 @@ def empirical_ntk(
     if method not in ("jacobian", "structured"):
         raise ValueError(f"method needs to be 'jacobian' or 'structured', got {method!r}.")
     find = _jacobian_kernel if method == "jacobian" else _structured_kernel
-    flags = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
+    with evaluating(model), torch.enable_grad():
         return find(model, x, other, chosen, trace, memory)
-    finally:
-        for module, flag in flags.items():
-            module.training = flag
 
 
 def _jacobian_kernel(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import evaluating
+from neuronal.inference import evaluating
 from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
 
 ROWS, DRAWS, STEP = 256, 10, 1e-3

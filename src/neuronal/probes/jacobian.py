@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import evaluating
+from neuronal.inference import evaluating
 
 ROWS = 256
 
