@@ -8,10 +8,10 @@ from pathlib import Path
 import neuronal
 
 PACKAGE = Path(neuronal.__file__).parent
-CORE = {"names", "seal"}
+CORE = {"names", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
-    "seal": set(),
+    "core": set(),
     "ops": CORE,
     "nn": {"ops", *CORE},
     "models": {"nn", *CORE},
