@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ import numpy as np
 
 from neuronal.core.files import Damaged, json_checksum, replacing
 from neuronal.data.arrays import Arrays
-from neuronal.data.place import cache_root
 
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 # To be raised when a reader changes what it makes of the same files.
@@ -46,6 +46,17 @@ def kept(name: str, files: Sequence[Path], read: Callable[[], Arrays]) -> Arrays
             stacklevel=2,
         )
         return arrays
+
+
+def cache_root() -> Path:
+    """The folder of decoded arrays: ``NEURONAL_CACHE``, else ``neuronal/arrays`` in the user's cache."""
+    given = os.environ.get("NEURONAL_CACHE")
+    return Path(given).expanduser() if given else user_cache() / "arrays"
+
+
+def user_cache() -> Path:
+    """The folder of this library in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neuronal"
 
 
 def entry_name(name: str, files: Sequence[Path]) -> str:

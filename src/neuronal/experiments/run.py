@@ -16,8 +16,7 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.data.errors import one_line
-from neuronal.data.redrawn import redrawn
-from neuronal.data.training_set import fraction, with_wrong_labels
+from neuronal.data.training_set import fraction, redrawn, with_wrong_labels
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
 from neuronal.experiments.record import Failure, Record
