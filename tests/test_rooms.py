@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "certify": {"geometry", "nn", "ops", *CORE},
     "attacks": {"geometry", "nn", *CORE},
     "probes": {"geometry", "nn", "ops", "data", *CORE},
-    "train": {"data", *CORE},
+    "train": {"ops", "data", *CORE},
     "recipes": {"experiments.recipe", "experiments.reproduction"},
     "experiments": {
         "recipes",
