@@ -8,11 +8,10 @@ from pathlib import Path
 import neuronal
 
 PACKAGE = Path(neuronal.__file__).parent
-CORE = {"inference", "names", "seal"}
+CORE = {"names", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "inference": set(),
     "names": set(),
-    "seal": set(),
+    "core": set(),
     "ops": CORE,
     "nn": {"ops", *CORE},
     "models": {"nn", *CORE},
@@ -23,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "certify": {"geometry", "nn", "ops", *CORE},
     "attacks": {"geometry", "nn", *CORE},
     "probes": {"geometry", "nn", "ops", "data", *CORE},
-    "train": {"data", *CORE},
+    "train": {"ops", "data", *CORE},
     "recipes": {"experiments.recipe", "experiments.reproduction"},
     "experiments": {
         "recipes",

@@ -1,6 +1,6 @@
 """Golden files: what must stay the same while the code changes. ``python tools/golden.py --update NAME`` writes one anew.
 
-Each name is a file ``tests/golden/NAME.json``, compared by ``tests/golden/test_golden.py``. A commit that updates one says why.
+Each name is a file ``tests/golden/NAME.json``; ``tests/golden/test_golden.py`` compares. A commit that updates one says why.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def digits() -> dict[str, Any]:
 def certificates() -> dict[str, Any]:
     """Certificates of eight small networks: verdict, reason with five digits of its numbers, confirmed or not."""
     import torch
+    from tests.certify.networks import network
 
     from neuronal.certify import (
         certify_activity,
@@ -114,7 +115,6 @@ def certificates() -> dict[str, Any]:
         certify_segment,
         check,
     )
-    from tests.certify.networks import network
 
     def certify(kind: str, model: Any, x: Any) -> Any:
         match kind:

@@ -156,7 +156,7 @@ def test_files_that_are_no_such_model_get_one_clear_line(tmp_path):
             load_model(path)
         assert "\n" not in str(said.value)
     save_file({"a": torch.zeros(2)}, path)
-    with pytest.raises(ValueError, match="holds tensors but no recipe of a model"):
+    with pytest.raises(ValueError, match="no 'neuronal' in its header"):
         load_model(path)
     for header, reason in (
         ("{", "cannot be read"),

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from neuronal.data.about import about, summary
-from neuronal.data.catalogue import DATASETS, label_of, load
+from neuronal.data.cache import cache_root
+from neuronal.data.catalogue import DATASETS, about, label_of, load, summary, verify
 from neuronal.data.errors import MissingData
-from neuronal.data.place import cache_root, data_root
-from neuronal.data.verify import verify
+from neuronal.data.files import data_root
 from neuronal.names import UnknownName
 from tests.data.made_up import write_folders, write_set
 
@@ -139,8 +138,8 @@ def test_the_room_imports_without_the_lab_and_reading_says_what_is_missing(root)
     assert done.stdout == "1297 1000\nreading parquet needs pyarrow: pip install 'neuronal[lab]'\n"
 
 
-def test_only_fetch_knows_the_hub():
+def test_only_one_file_knows_the_hub():
     import neuronal.data as room
 
     for file in Path(room.__file__).parent.glob("*.py"):
-        assert ("huggingface_hub" in file.read_text()) == (file.name == "fetch.py"), file
+        assert ("huggingface_hub" in file.read_text()) == (file.name == "files.py"), file

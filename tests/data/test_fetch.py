@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from neuronal.data.catalogue import DATASETS, load
-from neuronal.data.fetch import fetch
+from neuronal.data.catalogue import DATASETS, fetch, load
 from tests.data.made_up import write_set
 
 

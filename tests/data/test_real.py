@@ -9,7 +9,7 @@ from neuronal.data.arrays import Arrays
 from neuronal.data.cache import checksum
 from neuronal.data.catalogue import DATASETS, load
 from neuronal.data.errors import MissingData
-from neuronal.data.place import data_root
+from neuronal.data.files import data_root
 
 
 @pytest.fixture(scope="module")

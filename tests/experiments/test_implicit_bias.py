@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from neuronal.attacks.result import Attacked
+from neuronal.core.inference import evaluating
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Split
 from neuronal.experiments.procedures.finding import BEYOND, all_or_some
@@ -24,7 +25,6 @@ from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import training_data
 from neuronal.experiments.work import Work
 from neuronal.geometry.trace import outputs
-from neuronal.inference import evaluating
 from neuronal.models.registry import create_model
 from neuronal.probes.curvature import curvature
 from neuronal.recipes.implicit_bias import REPRODUCTIONS

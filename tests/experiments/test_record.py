@@ -1,7 +1,7 @@
 import pytest
 
+from neuronal.core.files import Damaged, write_sealed
 from neuronal.experiments.record import Record, cell_name, read, write
-from neuronal.experiments.storage import Damaged, write_sealed
 
 
 def test_a_record_comes_back_from_disk_as_it_was(quick_records, tmp_path):

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from neuronal.core.files import read_sealed, write_sealed
 from neuronal.experiments import engine as engine_module
 from neuronal.experiments.record import cell_name
-from neuronal.experiments.storage import read_sealed, write_sealed
 from neuronal.experiments.sweep import Study, Watch, costs, finished, prepare, read_study, sweep
 from neuronal.train.timing import StepTime
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from neuronal.data.entry import DATASETS
+from neuronal.data.catalogue import DATASETS
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduce import read_result, reproduce
 from neuronal.experiments.reproduction import Setting

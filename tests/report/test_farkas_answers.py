@@ -2,8 +2,8 @@
 
 import pytest
 
+from neuronal.core.files import plain_json
 from neuronal.experiments.procedures.farkas.claims import learnt
-from neuronal.experiments.storage import plain_json
 from neuronal.recipes import PAPERS, REPRODUCTIONS
 from neuronal.report.findings import findings_page
 

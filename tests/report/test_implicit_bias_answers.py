@@ -2,7 +2,7 @@
 
 import json
 
-from neuronal.experiments.storage import plain_json
+from neuronal.core.files import plain_json
 from neuronal.recipes import PAPERS, REPRODUCTIONS
 from neuronal.report.findings import findings_page
 

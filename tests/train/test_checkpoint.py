@@ -155,6 +155,8 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(tmp_path, who
         train(stopping_after(17), chosen)
     damage(tmp_path / "step-000000006.safetensors")
     (tmp_path / ".step-000000007.safetensors.partial").write_bytes(b"cut off")
+    (tmp_path / ".step-000000007-abc.partial").mkdir()
+    (tmp_path / ".step-000000007-abc.partial" / "new").write_bytes(b"cut off")
     with pytest.warns(
         RuntimeWarning, match=r"step-000000006.* It is now step-000000006.damaged; the one before is used"
     ):
@@ -171,7 +173,7 @@ def test_with_all_damaged_it_starts_anew(tmp_path, whole):
     with pytest.raises(Stop):
         train(stopping_after(3), Checkpoints(tmp_path, every=1))
     damage_cut(tmp_path / "step-000000001.safetensors")
-    with pytest.warns(RuntimeWarning, match="not a whole checkpoint"):
+    with pytest.warns(RuntimeWarning, match="not a whole safetensors file"):
         assert_same(train(network(), Checkpoints(tmp_path, every=1)), whole)
 
 

@@ -10,10 +10,10 @@ from torch import nn
 
 from neuronal.data.dataset import Split
 from neuronal.data.scaling import Scaling
+from neuronal.ops.objective import loss_for, loss_of, num_right
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.loop import fit
 from neuronal.train.mixup import mixed_loss
-from neuronal.train.objective import loss_for, loss_of, num_right
 from neuronal.train.optim import Plan
 from neuronal.train.timing import step_times
 from neuronal.train.validation import validate

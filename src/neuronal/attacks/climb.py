@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from neuronal.attacks.ball import Ball
 from neuronal.attacks.loss import LOSSES
 from neuronal.attacks.result import Attacked, Kept, check_inputs
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 from neuronal.names import find
 
 BATCH = 256

@@ -12,10 +12,10 @@ from neuronal.certify.certificate import Certificate, Verdict, check_finite
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
 from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
+from neuronal.core.inference import evaluating
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
 from neuronal.geometry.trace import watching_relus
-from neuronal.inference import evaluating
 from neuronal.nn.farkas_block import FarkasResidual
 from neuronal.nn.standard import Plain, StandIn
 

@@ -18,9 +18,9 @@ from neuronal.certify.bounds import OWN, Bounds, gamma, plain_arithmetic
 from neuronal.certify.branch import Budget
 from neuronal.certify.certificate import Certificate, Promise
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
+from neuronal.core.inference import evaluating
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum
-from neuronal.inference import evaluating
 
 Norm = Literal[2, "inf"]
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well

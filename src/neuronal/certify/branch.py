@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from neuronal.certify.bounds import Bounds, Images, is_plain_float32, plain_arithmetic
 from neuronal.certify.certificate import Promise
+from neuronal.core.inference import evaluating
 from neuronal.geometry.program import Program
-from neuronal.inference import evaluating
 
 CACHE = 2**21  # bytes of the largest tensor on the way of one chunk; measured, larger ones leave the cache
 QUICK_CUTS = 12  # float32 stops after this many cuts; there its rounding is what keeps bounds from closing

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.certify.certificate import Certificate
+from neuronal.core.inference import evaluating
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Affine, Concat, Convolution, Dense, Kink, Maximum, Program, Scale, Step, Sum
 from neuronal.geometry.trace import watching_relus
-from neuronal.inference import evaluating
 
 Rational = Fraction
 Sides = tuple[Tensor, Tensor]

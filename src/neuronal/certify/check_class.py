@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from neuronal.certify.certificate import Certificate, Promise
 from neuronal.certify.check_scaling import check_scaling
 from neuronal.certify.cloud import FLOAT32, OWN, Cloud, Globe, lead
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 
 CUTS = 14  # halvings of one part before the checker gives up
 VISITS = 4096  # clouds for one part

@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.exported import Mark, leaves, walk
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 
 
 def check_scaling(certificate: Certificate, model: nn.Module) -> bool:

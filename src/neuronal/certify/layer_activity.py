@@ -18,7 +18,7 @@ from neuronal.certify.multipliers import (
     propose_everywhere,
 )
 from neuronal.certify.units import Units, units_of
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 
 Box = tuple[Tensor | float, Tensor | float]
 # Sides of the boxes an input that silences a layer is looked for in, when no box is given.

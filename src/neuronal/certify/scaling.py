@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from neuronal.certify.certificate import Certificate, check_finite
 from neuronal.certify.degree_rules import Degrees, degree_of_result
 from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
+from neuronal.core.inference import evaluating
 from neuronal.geometry.trace import Exits, places
-from neuronal.inference import evaluating
 
 ROWS = 2
 # Powers of two, which floats scale by exactly.

@@ -14,7 +14,7 @@ from neuronal.cli import bench, certify, data
 from neuronal.cli.audit import audit
 from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
-from neuronal.cli.interrupts import interruptions
+from neuronal.cli.interrupts import Terminated, interruptions
 from neuronal.cli.lists import models, neurons
 from neuronal.cli.reproduce import findings, reproduce
 from neuronal.cli.sweep import sweep
@@ -50,11 +50,9 @@ def main(words: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A terminal without UTF-8 shows a question mark for what it cannot; it is no reason to stop.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
-    with interruptions() as asked, warnings.catch_warnings():
+    with interruptions(), warnings.catch_warnings():
         warnings.showwarning = _warn
-        code = _run(words)
-    # typer has its own way with interrupts and forgets which one it was.
-    return 128 + asked[-1] if asked and code else code
+        return _run(words)
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -68,9 +66,10 @@ def _run(words: list[str]) -> int:
     try:
         return app(words, prog_name="neuronal", standalone_mode=False) or 0
     except typer.Exit as done:
-        return done.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        return 130
+        # typer raises its own in the place of an interrupt.
+        return 143 if isinstance(done.__cause__, Terminated) else done.exit_code
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        return 143 if isinstance(stop, Terminated) else 130
     except BrokenPipeError:
         # Somebody downstream (head, say) has seen enough; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

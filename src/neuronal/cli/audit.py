@@ -28,10 +28,10 @@ def audit(
 ) -> None:
     """Measure and certify a model: contrast, zero image, dead units, distances, curvature, segments; write a page."""
     with one_line_errors():
+        from neuronal.core.files import make_writable, write_whole
         from neuronal.data.catalogue import label_of
         from neuronal.experiments.audit import audit as examined
         from neuronal.experiments.environment import environment
-        from neuronal.experiments.storage import make_writable, write_whole
         from neuronal.experiments.subject import subject
         from neuronal.report.audit import audit_page, audit_sentences
 

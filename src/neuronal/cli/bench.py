@@ -34,7 +34,7 @@ BenchOut = Annotated[Path, typer.Option(help="Folder for the numbers and the fig
 def bench_layers(rounds: Rounds = 15, out: BenchOut = Path("runs/bench"), as_json: AsJson = False) -> None:
     """Time every layer against nn.Conv2d, forward and backward, and draw cost against width."""
     from neuronal.bench import layers
-    from neuronal.experiments.storage import write_whole
+    from neuronal.core.files import write_whole
     from neuronal.report.bench import cost_against_width, layer_table
 
     with _benching(rounds, out):
@@ -107,7 +107,7 @@ def bench_gpu(
     """Time everything on a GPU, section by section: blocks, networks, training, certificates, kernels, graphs."""
     from neuronal.bench.gpu.ceilings import Setting, gpu
     from neuronal.bench.gpu.sections import chosen, run
-    from neuronal.experiments.storage import make_writable
+    from neuronal.core.files import make_writable
     from neuronal.report.bench_gpu import verdict
 
     _check_rounds(rounds)
@@ -139,8 +139,8 @@ class _Kept:
         self._console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 150)
 
     def __call__(self, outcome: Outcome) -> None:
+        from neuronal.core.files import write_whole
         from neuronal.experiments.environment import environment
-        from neuronal.experiments.storage import write_whole
         from neuronal.report.bench_gpu import section_table
 
         if outcome.name not in self._sections:
@@ -157,7 +157,7 @@ class _Kept:
 @contextmanager
 def _benching(rounds: int, out: Path) -> Iterator[None]:
     """Inside: a sign of life; before it, whether the results can be kept."""
-    from neuronal.experiments.storage import make_writable
+    from neuronal.core.files import make_writable
 
     _check_rounds(rounds)
     with one_line_errors():
@@ -172,8 +172,8 @@ def _check_rounds(rounds: int) -> None:
 
 
 def _show_bench(file: Path, found: dict[str, Any], table: Table, as_json: bool) -> None:
+    from neuronal.core.files import write_whole
     from neuronal.experiments.environment import environment
-    from neuronal.experiments.storage import write_whole
 
     answer = json.dumps({"environment": environment(), **found}, indent=1)
     with one_line_errors():

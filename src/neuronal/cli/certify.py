@@ -279,9 +279,9 @@ def pairs(
     with one_line_errors():
         from dataclasses import replace
 
+        from neuronal.core.files import make_writable, write_whole
         from neuronal.experiments.environment import environment
         from neuronal.experiments.pairs import study
-        from neuronal.experiments.storage import make_writable, write_whole
         from neuronal.experiments.work import Work
         from neuronal.names import find
         from neuronal.recipes.pairs import NEURONS, ON_DIGITS, ON_IMAGES

@@ -116,8 +116,8 @@ def report(
 
 def _results(folder: Path, page: Path, as_json: bool) -> None:
     """The page of what ``neuronal reproduce`` left in a folder."""
+    from neuronal.core.files import make_writable, write_whole
     from neuronal.experiments.reproduction import asked_now
-    from neuronal.experiments.storage import make_writable, write_whole
     from neuronal.recipes import REPRODUCTIONS
     from neuronal.report.papers import sentences
     from neuronal.report.reproduction_page import read_results, results_page
@@ -166,9 +166,9 @@ def _study(
 
 def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as_json: bool) -> None:
     """Writes the page, prints the table or the JSON."""
+    from neuronal.core.files import write_whole
     from neuronal.data.catalogue import load
     from neuronal.experiments.compare import compare
-    from neuronal.experiments.storage import write_whole
     from neuronal.experiments.sweep import costs
     from neuronal.report.page import page
     from neuronal.report.terminal import table

@@ -33,7 +33,7 @@ def data(context: typer.Context, as_json: AsJson = False) -> None:
 @app.command("list")
 def data_list(as_json: AsJson = False) -> None:
     """List the datasets and where they are."""
-    from neuronal.data.about import summary
+    from neuronal.data.catalogue import summary
 
     print_rows(summary(), as_json)
 
@@ -41,7 +41,7 @@ def data_list(as_json: AsJson = False) -> None:
 @app.command("info")
 def data_info(name: DataName, as_json: AsJson = False) -> None:
     """Describe one dataset: sizes, classes, source, where it is."""
-    from neuronal.data.about import about
+    from neuronal.data.catalogue import about
 
     with one_line_errors():
         known = about(name)
@@ -56,7 +56,7 @@ def data_info(name: DataName, as_json: AsJson = False) -> None:
 @app.command("fetch")
 def data_fetch(name: DataName) -> None:
     """Download a dataset from the Hugging Face hub."""
-    from neuronal.data.fetch import fetch
+    from neuronal.data.catalogue import fetch
 
     with one_line_errors():
         files = fetch(name)
@@ -66,7 +66,7 @@ def data_fetch(name: DataName) -> None:
 @app.command("verify")
 def data_verify(name: DataName, as_json: AsJson = False) -> None:
     """Read all of a dataset again and check its counts and checksums."""
-    from neuronal.data.verify import verify
+    from neuronal.data.catalogue import verify
 
     with one_line_errors():
         findings = verify(name)

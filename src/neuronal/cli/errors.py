@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -58,38 +58,37 @@ def refusal(refused: OSError) -> str:
     )
 
 
-def _why(stop: KeyboardInterrupt | OSError) -> tuple[str, int]:
-    """The first words of what is said of an end before the end, and the code the command ends with."""
-    if isinstance(stop, OSError):
-        return refusal(stop), 1
-    return "stopped;", 143 if isinstance(stop, Terminated) else 130
-
-
 @contextmanager
-def going_on(out: Path, results: Path) -> Iterator[None]:
-    """Inside: Ctrl-C, SIGTERM or a full disk ends a work of many parts, and the command says what is kept of it."""
+def _told(kept: Callable[[], str], *others: type[Exception], results: Path | None = None) -> Iterator[None]:
+    """Inside: Ctrl-C, SIGTERM, a full disk or one of ``others`` ends the command, which says why and what is kept."""
+    ends: tuple[type[BaseException], ...] = (KeyboardInterrupt, OSError, *others)
     try:
         yield
     except BrokenPipeError:
         raise
-    except (KeyboardInterrupt, OSError) as stop:
-        why, code = _why(stop)
-        if isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
+    except ends as stop:
+        if isinstance(stop, KeyboardInterrupt):
+            fail(f"stopped; {kept()}", 143 if isinstance(stop, Terminated) else 130)
+        why = refusal(stop) if isinstance(stop, OSError) else str(stop)
+        if results and isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
             why = why.replace("--out", "--results")
-        fail(f"{why} what is finished is kept in {out}. The same command goes on from there.", code)
+        fail(f"{why} {kept()}", 1)
 
 
-@contextmanager
-def keeping(place: Path) -> Iterator[None]:
+def going_on(out: Path, results: Path) -> AbstractContextManager[None]:
+    """Inside: Ctrl-C, SIGTERM or a full disk ends a work of many parts, and the command says what is kept of it."""
+    kept = f"what is finished is kept in {out}. The same command goes on from there."
+    return _told(lambda: kept, results=results)
+
+
+def keeping(place: Path) -> AbstractContextManager[None]:
     """Inside: Ctrl-C, SIGTERM or a full disk ends a training, and the command says from where it can go on."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (KeyboardInterrupt, OSError) as stop:
-        why, code = _why(stop)
+
+    def kept() -> str:
         how = "goes on from there" if any(place.glob("step-*.safetensors")) else "begins again"
-        fail(f"{why} {last_state(place)}. The same command {how}.", code)
+        return f"{last_state(place)}. The same command {how}."
+
+    return _told(kept)
 
 
 def last_state(place: Path) -> str:
@@ -109,21 +108,14 @@ def _num_kept(study: Plan, folder: Path, bars: Bars, fresh: bool) -> int:
     return sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in study.cells())
 
 
-@contextmanager
-def stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> Iterator[None]:
+def stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> AbstractContextManager[None]:
     """Inside: Ctrl-C, SIGTERM, a full disk or a cell that kills its workers ends the command, which says what is kept."""
     from neuronal.experiments.engine import LostCell
 
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (KeyboardInterrupt, OSError, LostCell) as stop:
-        why, code = (f"{stop} ", 1) if isinstance(stop, LostCell) else _why(stop)
-        how = (
-            "The same command without --fresh goes on from there." if fresh else "The same command goes on from there."
-        )
+    def kept() -> str:
         done = (
             f"{_num_kept(study, folder, bars, fresh)} of {len(study.cells())} cells are finished and kept in {folder}."
         )
-        fail(f"{why} {done} {how}", code)
+        return f"{done} The same command{' without --fresh' if fresh else ''} goes on from there."
+
+    return _told(kept, LostCell)

@@ -114,7 +114,7 @@ def findings(
     out: Annotated[Path | None, typer.Option(help="File to write, figures beside it; printed if left out.")] = None,
 ) -> None:
     """Write the page of what holds of a paper, from the results there are."""
-    from neuronal.experiments.storage import make_writable, write_whole
+    from neuronal.core.files import make_writable, write_whole
     from neuronal.recipes import PAPERS, REPRODUCTIONS
     from neuronal.report.findings import findings_page
 

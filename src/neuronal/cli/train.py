@@ -39,10 +39,10 @@ def train(
     """
     with one_line_errors():
         from neuronal.convert.checkpoint import save_model
+        from neuronal.core.files import make_writable
         from neuronal.experiments.recipe import PROTOCOLS
         from neuronal.experiments.record import write
         from neuronal.experiments.run import check, trained
-        from neuronal.experiments.storage import make_writable
         from neuronal.nn.families import family
         from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Live

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from torch import Tensor, nn
 from neuronal.convert.convert import convert
 from neuronal.convert.fold import fold_batch_norm
 from neuronal.convert.sources import from_source
+from neuronal.core.files import read_tensors, write_tensors
 from neuronal.models.registry import create_model
-from neuronal.seal import checksum
 
-_KEY, _SEAL = "neuronal", "sha256"
+_KEY = "neuronal"
 _FORMAT = 1
 
 
@@ -30,9 +29,6 @@ def save_model(model: nn.Module, path: str | Path) -> None:
         ValueError: The model has no recipe, or one that cannot be written down.
         OSError: The file cannot be written, for want of space, say; one of before is as it was.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     recipe = getattr(model, "recipe", None)
     if not isinstance(recipe, dict) or not recipe:
         raise ValueError(
@@ -48,14 +44,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "a folder, and a file is to be written", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        save_file(tensors, partial, metadata={_KEY: header, _SEAL: checksum(header, tensors)})
-        os.replace(partial, path)
-    except SafetensorError as refused:
-        raise OSError(errno.EIO, str(refused), str(path)) from refused
-    finally:
-        partial.unlink(missing_ok=True)
+    write_tensors(path, _KEY, header, tensors)
 
 
 def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) -> nn.Module:
@@ -127,22 +116,9 @@ def _base(recipe: dict[str, Any], path: str | Path) -> nn.Module:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, str], dict[str, Tensor]]:
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         raise ValueError(f"{path}: no such file.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            header = metadata.get(_KEY)
-            if header is None:
-                raise ValueError(f"{path} holds tensors but no recipe of a model: it was not written by neuronal.")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as damaged:
-        raise ValueError(f"{path} is not a whole safetensors file: {damaged}.") from damaged
-    # Files of before there were checksums have none.
-    if metadata.get(_SEAL, seal := checksum(header, tensors)) != seal:
-        raise ValueError(f"{path} is damaged (its checksum does not fit its contents).")
+    header, tensors = read_tensors(path, _KEY, old=True)
     try:
         content = json.loads(header)
         version, recipe, same = content["format"], dict(content["recipe"]), dict(content["same"])

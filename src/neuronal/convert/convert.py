@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.fold import BATCH_NORMS, fold_batch_norm, foldable, folded, scale_and_shift
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
 from neuronal.nn.norm import ChannelScale

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 from neuronal.nn.standard import arguments
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,16 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from neuronal.core.files import Damaged, json_checksum, replacing
 from neuronal.data.arrays import Arrays
-from neuronal.data.place import cache_root
 
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
 # To be raised when a reader changes what it makes of the same files.
 _VERSION = 1
-
-
-class _Damaged(Exception):
-    pass
 
 
 def kept(name: str, files: Sequence[Path], read: Callable[[], Arrays]) -> Arrays:
@@ -36,14 +32,14 @@ def kept(name: str, files: Sequence[Path], read: Callable[[], Arrays]) -> Arrays
     if (folder / "seal.json").exists():
         try:
             return _load(folder)
-        except (_Damaged, OSError) as wrong:
+        except (Damaged, OSError) as wrong:
             warnings.warn(f"{folder}: damaged ({wrong}); made anew from its source.", stacklevel=2)
             shutil.rmtree(folder, ignore_errors=True)
     arrays = read()
     try:
         _save(arrays, folder)
         return _load(folder)
-    except (_Damaged, OSError) as refused:
+    except (Damaged, OSError) as refused:
         reason = getattr(refused, "strerror", None) or refused
         warnings.warn(
             f"{folder.parent}: decoded {name} cannot be kept there ({reason}); NEURONAL_CACHE names another folder.",
@@ -52,10 +48,21 @@ def kept(name: str, files: Sequence[Path], read: Callable[[], Arrays]) -> Arrays
         return arrays
 
 
+def cache_root() -> Path:
+    """The folder of decoded arrays: ``NEURONAL_CACHE``, else ``neuronal/arrays`` in the user's cache."""
+    given = os.environ.get("NEURONAL_CACHE")
+    return Path(given).expanduser() if given else user_cache() / "arrays"
+
+
+def user_cache() -> Path:
+    """The folder of this library in the user's cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neuronal"
+
+
 def entry_name(name: str, files: Sequence[Path]) -> str:
     """Folder of a set's entry below the cache."""
     stats = [(str(file.resolve()), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
-    return f"{name[:100]}-{hashlib.sha256(json.dumps([_VERSION, stats]).encode()).hexdigest()[:16]}"
+    return f"{name[:100]}-{json_checksum([_VERSION, stats])[:16]}"
 
 
 def checksum(arrays: Arrays) -> str:
@@ -70,7 +77,7 @@ def checksum(arrays: Arrays) -> str:
 
 def _sealed(arrays: Arrays) -> str:
     """Checksum of all that an entry holds."""
-    return hashlib.sha256(json.dumps([checksum(arrays), arrays.classes, arrays.note]).encode()).hexdigest()
+    return json_checksum([checksum(arrays), arrays.classes, arrays.note])
 
 
 def _load(folder: Path) -> Arrays:
@@ -81,26 +88,22 @@ def _load(folder: Path) -> Arrays:
         arrays = Arrays(**parts, classes=tuple(seal["classes"]), note=seal["note"])
         expected = seal["sha256"]
     except (ValueError, KeyError, TypeError, EOFError) as wrong:
-        raise _Damaged(" ".join(str(wrong).split())) from wrong
+        raise Damaged(" ".join(str(wrong).split())) from wrong
     if _sealed(arrays) != expected:
-        raise _Damaged("its checksum does not fit its contents")
+        raise Damaged("its checksum does not fit its contents")
     return arrays
 
 
 def _save(arrays: Arrays, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=".part", dir=folder.parent))
     try:
-        for part in _PARTS:
-            np.save(temporary / f"{part}.npy", getattr(arrays, part), allow_pickle=False)
-        seal = {"sha256": _sealed(arrays), "classes": arrays.classes, "note": arrays.note}
-        (temporary / "seal.json").write_text(json.dumps(seal), encoding="utf-8")
-        temporary.chmod(0o755)
-        try:
-            temporary.rename(folder)
-        except OSError:
-            # Another process was faster: its entry is the same as ours.
-            if not (folder / "seal.json").exists():
-                raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with replacing(folder) as new:
+            new.mkdir()
+            for part in _PARTS:
+                np.save(new / f"{part}.npy", getattr(arrays, part), allow_pickle=False)
+            seal = {"sha256": _sealed(arrays), "classes": arrays.classes, "note": arrays.note}
+            (new / "seal.json").write_text(json.dumps(seal), encoding="utf-8")
+    except OSError:
+        # Another process was faster: its entry is the same as ours.
+        if not (folder / "seal.json").exists():
+            raise

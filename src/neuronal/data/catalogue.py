@@ -1,18 +1,120 @@
-"""Datasets by name, or by path."""
+"""Datasets by name, or by path: what is known of each before it is loaded, loading, and checking it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from neuronal.data.cache import kept
+from neuronal.data.arrays import Arrays
+from neuronal.data.cache import checksum, kept
 from neuronal.data.dataset import Dataset
-from neuronal.data.entry import DATASETS
-from neuronal.data.found import Found, found_at, found_by_name
-from neuronal.data.place import data_root
+from neuronal.data.digits import load as digits
+from neuronal.data.errors import MissingData
+from neuronal.data.files import Entry, Found, Hub, data_root, download, found_at, found_by_name
+from neuronal.data.generated import SOURCE, arrows, levy, moons
 from neuronal.names import find
 
-__all__ = ["DATASETS", "load"]
+
+def _table(place: str, features: int, rows: int, num_classes: int, source: str) -> Entry:
+    # Tables come without a test split and get one of a fifth of their rows.
+    num_test = round(rows / 5)
+    return Entry((features,), rows - num_test, num_test, num_classes, source, place=place)
+
+
+_CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+_CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_UCI = "UCI Machine Learning Repository, under the licence stated there."
+
+DATASETS: dict[str, Entry] = {
+    "digits": Entry((1, 8, 8), 1297, 500, 10, "UCI Machine Learning Repository, CC BY 4.0.", make=digits),
+    "levy": Entry((1,), 50, 201, 0, SOURCE, make=levy),
+    "moons": Entry((2,), 1000, 1000, 2, SOURCE, make=moons),
+    "arrows": Entry((2,), 1000, 1000, 2, SOURCE, make=arrows),
+    "mnist": Entry(
+        (1, 28, 28),
+        60000,
+        10000,
+        10,
+        "LeCun, Cortes & Burges, The MNIST database of handwritten digits. Licence: as its authors state.",
+        place="mnist",
+        classes=tuple("0123456789"),
+        sha256="b017cc9d74b03b706fdfc1da0d5083505121b239e6e053ed197b2b97d16c7f93",
+        hub=Hub("ylecun/mnist", "mnist"),
+    ),
+    "fashion_mnist": Entry(
+        (1, 28, 28),
+        60000,
+        10000,
+        10,
+        "Xiao, Rasul & Vollgraf, Fashion-MNIST, arXiv:1708.07747. MIT licence.",
+        place="fashion_mnist",
+        classes=_CLOTHES,
+        sha256="57bd9741ad51930cede91bee2510baf999cb56213282540ff2c649c2edf08f4a",
+        hub=Hub("zalando-datasets/fashion_mnist", "fashion_mnist"),
+    ),
+    "cifar10": Entry(
+        (3, 32, 32),
+        50000,
+        10000,
+        10,
+        "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009. No licence stated.",
+        place="cifar10",
+        classes=_CIFAR10,
+        sha256="be384f092c11b38d3ab6060c816be722722bf4549e437415fec9bf8b9be29923",
+        hub=Hub("uoft-cs/cifar10", "plain_text"),
+    ),
+    "cifar100": Entry(
+        (3, 32, 32),
+        50000,
+        10000,
+        100,
+        "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009. No licence stated.",
+        place="cifar100",
+        hub=Hub("uoft-cs/cifar100", "cifar100"),
+    ),
+    "svhn": Entry(
+        (3, 32, 32),
+        73257,
+        26032,
+        10,
+        "Netzer and others, Reading Digits in Natural Images, 2011. For non-commercial use.",
+        place="svhn",
+        classes=tuple("0123456789"),
+        hub=Hub("ufldl-stanford/svhn", "cropped_digits"),
+    ),
+    "imagenet32": Entry(
+        (3, 32, 32),
+        1281167,
+        50000,
+        1000,
+        "Chrabaszcz, Loshchilov & Hutter, A Downsampled Variant of ImageNet, arXiv:1707.08819. For research only.",
+        place="imagenet32",
+        # The labels of ImageNet's own test split are not public.
+        test_splits=("validation", "test"),
+        hub=Hub("benjamin-paine/imagenet-1k-32x32", "data"),
+    ),
+    "imagenet": Entry(
+        (3, 224, 224),
+        1281167,
+        50000,
+        1000,
+        "Russakovsky and others, ImageNet Large Scale Visual Recognition Challenge, 2015. For research only.",
+        place="imagenet",
+        test_splits=("validation", "test"),
+        hub=Hub("ILSVRC/imagenet-1k", "data"),
+        fitted=True,
+    ),
+    "banana": _table("banana.csv", 2, 5300, 2, "The banana set of the KEEL repository. Licence: as stated there."),
+    "boston": _table("uci/boston.csv", 13, 506, 0, f"Boston housing, {_UCI}"),
+    "concrete": _table("uci/concrete.csv", 8, 1030, 0, f"Concrete compressive strength, {_UCI}"),
+    "energy": _table("uci/energy.csv", 8, 768, 0, f"Energy efficiency, heating load, {_UCI}"),
+    "power": _table("uci/power.csv", 4, 9568, 0, f"Combined cycle power plant, {_UCI}"),
+    "wine": _table("uci/wine.csv", 11, 1599, 0, f"Red wine quality, {_UCI}"),
+    "yacht": _table("uci/yacht.csv", 6, 308, 0, f"Yacht hydrodynamics, {_UCI}"),
+}
 
 
 def load(name: str, root: str | Path | None = None) -> Dataset:
@@ -53,3 +155,105 @@ def is_path(name: str) -> bool:
 def label_of(name: str) -> str:
     """What a dataset is called in titles and names of folders: its name, or the last part of its path."""
     return name if name in DATASETS else Path(name).expanduser().resolve().name.removesuffix(".csv") or "data"
+
+
+def fetch(name: str, root: str | Path | None = None) -> list[Path]:
+    """Downloads the files of a named set; errors as :func:`neuronal.data.files.download`."""
+    return download(name, find(DATASETS, name, "dataset"), data_root(root))
+
+
+def summary(root: str | Path | None = None) -> list[dict[str, Any]]:
+    """One row per named set; reads no data."""
+    return [
+        {
+            "data": name,
+            "shape": _times(entry.shape),
+            "train": entry.num_train,
+            "test": entry.num_test,
+            "classes": entry.num_classes,
+            "where": _where(name, entry, root),
+        }
+        for name, entry in DATASETS.items()
+    ]
+
+
+def about(name: str, root: str | Path | None = None) -> dict[str, Any]:
+    """Everything known of one set; of one whose files are not there, what its authors state and how to get it."""
+    entry = None if is_path(name) else find(DATASETS, name, "dataset")
+    facts: tuple[Any, ...]
+    try:
+        where = "built in" if entry and entry.make else str(locate(name, root).place)
+        data = load(name, root)
+        counts = len(data.train), len(data.test), list(data.classes) or 0
+        facts = data.name, data.task, _times(data.shape), *counts, data.source, where
+    except MissingData as gone:
+        if entry is None:
+            raise
+        counts = entry.num_train, entry.num_test, list(entry.classes) or entry.num_classes
+        facts = name, entry.task, _times(entry.shape), *counts, entry.source, str(gone)
+    return dict(zip(("data", "task", "shape", "train", "test", "classes", "source", "where"), facts, strict=True))
+
+
+def _where(name: str, entry: Entry, root: str | Path | None) -> str:
+    if entry.make:
+        return "built in"
+    try:
+        return str(locate(name, root).place)
+    except MissingData:
+        return "not here, can be fetched" if entry.hub else "not here"
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; ``is_right`` is None when there is nothing to compare it with."""
+
+    text: str
+    is_right: bool | None
+
+
+def verify(name: str, root: str | Path | None = None) -> tuple[Finding, ...]:
+    """Reads every file of a set, or makes it, and compares counts, shape, classes and checksums.
+
+    Raises:
+        ValueError: It is not there, or a file of it cannot be read.
+    """
+    entry = DATASETS.get(name)
+    if entry and entry.make:
+        made = load(name)
+        train, test = made.train, made.test
+        arrays = (train.stored.numpy(), train.y.numpy(), test.stored.numpy(), test.y.numpy())
+        return tuple(_against(entry, Arrays(*arrays, made.classes)))
+    found = locate(name, root)
+    read = found.read()
+    findings = [Finding(f"{len(found.files):,} files read at {found.place}", True)]
+    if found.is_images:
+        same = checksum(kept(label_of(name), found.files, lambda: read)) == checksum(read)
+        findings.append(Finding("the cached arrays are those in the files", same))
+    return (*findings, *_against(entry, read))
+
+
+def _against(entry: Entry | None, read: Arrays) -> Iterator[Finding]:
+    """What was read, beside what the table of datasets says; a user's own data have nothing beside them."""
+
+    def compare(what: str, got: object, expected: object) -> Finding:
+        if entry is None or got == expected:
+            return Finding(f"{what}: {got}", None if entry is None else True)
+        return Finding(f"{what}: {got}, expected {expected}", False)
+
+    yield compare("training examples", len(read.train_x), entry and entry.num_train)
+    yield compare("test examples", len(read.test_x), entry and entry.num_test)
+    yield compare("shape", read.train_x.shape[1:], entry and entry.shape)
+    yield compare("classes", len(read.classes), entry and entry.num_classes)
+    digest = checksum(read)
+    if entry and entry.sha256:
+        known = digest == entry.sha256
+        beside = (
+            "that of the copy tested with" if known else "not that of the copy tested with: another order or encoding"
+        )
+        yield Finding(f"checksum: {digest[:16]}, {beside}", True if known else None)
+    else:
+        yield Finding(f"checksum: {digest[:16]}", None)

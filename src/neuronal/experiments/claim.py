@@ -13,10 +13,10 @@ from tempfile import TemporaryFile
 from time import sleep
 from typing import TypeVar
 
+from neuronal.core.files import Damaged
 from neuronal.experiments.cells import Cell
 from neuronal.experiments.engine import OnEpoch, trained_into
 from neuronal.experiments.record import Record, cell_name, read
-from neuronal.experiments.storage import Damaged
 from neuronal.train.engine import from_first
 
 LOOK_EVERY = 0.5

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Self
 
+from neuronal.core.files import json_checksum
 from neuronal.names import UnknownName, unknown
 
 PROTOCOLS = {
@@ -152,7 +152,7 @@ class Recipe:
 
         Made of the fields that are not at their default, so a field added later changes no fingerprint of today.
         """
-        return hashlib.sha256(json.dumps(self.chosen(), sort_keys=True).encode()).hexdigest()[:8]
+        return json_checksum(self.chosen())[:8]
 
 
 def _plain(name: str, value: Any) -> Any:

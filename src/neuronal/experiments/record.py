@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from neuronal.core.files import Damaged, read_sealed, set_aside, write_sealed
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
-from neuronal.experiments.storage import Damaged, read_sealed, set_aside, write_sealed
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from neuronal.core.files import make_writable, plain_json, write_whole
 from neuronal.experiments.claim import has_locks
 from neuronal.experiments.crew import Crew
 from neuronal.experiments.environment import environment
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.experiments.reproduction import SCALES, Reproduction, Setting
-from neuronal.experiments.storage import make_writable, plain_json, write_whole
 from neuronal.experiments.sweep import Watch
 from neuronal.experiments.work import NothingLeft, Work
 from neuronal.names import find

@@ -16,13 +16,13 @@ from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
 from neuronal.data.errors import one_line
-from neuronal.data.redrawn import redrawn
-from neuronal.data.training_set import fraction, with_wrong_labels
+from neuronal.data.training_set import fraction, redrawn, with_wrong_labels
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
 from neuronal.experiments.record import Failure, Record
 from neuronal.models.registry import create_model
 from neuronal.names import find
+from neuronal.ops.objective import loss_for
 from neuronal.probes.boundary_distance import boundary_distance
 from neuronal.probes.contrast import contrast
 from neuronal.probes.curvature import curvature
@@ -34,7 +34,6 @@ from neuronal.probes.zero_image import zero_image
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.engine import is_spread, whole
 from neuronal.train.loop import Diverged, Epoch, Fit, Step, fit
-from neuronal.train.objective import loss_for
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 

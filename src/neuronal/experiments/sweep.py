@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from neuronal.core.files import Damaged, make_writable, read_sealed, set_aside, write_sealed
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Grid, Plan, Study, read_plan
 from neuronal.experiments.cost import Costs, measure
@@ -14,7 +15,6 @@ from neuronal.experiments.engine import Engine, InTurn, forget
 from neuronal.experiments.environment import environment
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.run import check
-from neuronal.experiments.storage import Damaged, make_writable, read_sealed, set_aside, write_sealed
 from neuronal.train.engine import from_first, is_first_process
 from neuronal.train.progress import Epoch
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from neuronal.convert.checkpoint import load_model, save_model
+from neuronal.core.files import Damaged, json_checksum, make_writable, read_sealed, write_sealed
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Listed
 from neuronal.experiments.claim import Claimed, claim, divided
@@ -22,7 +22,6 @@ from neuronal.experiments.engine import trained_into
 from neuronal.experiments.environment import arithmetic, code
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read
-from neuronal.experiments.storage import Damaged, make_writable, read_sealed, write_sealed
 from neuronal.experiments.sweep import Watch, sweep
 from neuronal.train.engine import from_first, is_first_process
 
@@ -238,7 +237,7 @@ def _keep_weights(path: Path, record: Record, model: nn.Module) -> None:
 
 
 def _key(values: Any) -> str:
-    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+    return json_checksum(values)[:16]
 
 
 def _sealed(path: Path) -> Mapping[str, Any] | None:

@@ -13,6 +13,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.inference import evaluating
 from neuronal.geometry.precision import all_digits
 from neuronal.geometry.program import Program, Step
 from neuronal.geometry.recorder import ROWS, NotPiecewiseLinear, Recorder
@@ -21,7 +22,6 @@ from neuronal.geometry.rules.bend import BEND
 from neuronal.geometry.rules.copy import COPY
 from neuronal.geometry.rules.smooth import SMOOTH
 from neuronal.geometry.trace import Exits, places
-from neuronal.inference import evaluating
 
 __all__ = ["NotPiecewiseLinear", "as_batch", "lower", "own_kind"]
 RULES = AFFINE | COPY | BEND

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 
 Look = Callable[[str, Tensor], None]
 # Ways out of torch: what happens to the numbers there is not seen.

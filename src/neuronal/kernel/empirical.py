@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
-from neuronal.inference import evaluating
+from neuronal.core.inference import evaluating
 
 Method = Literal["jacobian", "structured"]
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from neuronal.core.inference import evaluating
 from neuronal.data.dataset import Split
-from neuronal.inference import evaluating
 from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
 
 ROWS, DRAWS, STEP = 256, 10, 1e-3

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import degrees, prod
 from typing import Any
 
@@ -23,10 +22,7 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm
 STEPS, PLACES = 400, 40
 """So many numbers a series of steps is told in, and so many snapshots of where the units are."""
 AT_ONCE = {"cpu": (64, 2**20), "cuda": (64, 2**24)}
-"""By device, how many steps are worked out together, and how many numbers they may be.
-
-On a CPU more steps make fewer calls and more fresh memory, which is slow at its first touch.
-"""
+"""By device, how many steps are worked out together, and how many numbers they may be."""
 
 
 def motion(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
@@ -41,9 +37,9 @@ def motion(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
     return _angle(chord), square.sqrt()
 
 
-def _chord_and_square(before: Hinge, after: Hinge, room: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Distance of the normals, and the square of that of the locations; ``room`` is for as much as the normals are."""
-    chord = torch.linalg.vector_norm(torch.sub(after.normal, before.normal, out=room), dim=-1)
+def _chord_and_square(before: Hinge, after: Hinge) -> tuple[Tensor, Tensor]:
+    """Distance of the normals, and the square of that of the locations."""
+    chord = torch.linalg.vector_norm(after.normal - before.normal, dim=-1)
     shift = after.offset - before.offset
     # Rounding may leave less than nothing of two terms that cancel.
     return chord, (shift * shift + before.offset * after.offset * chord * chord).clamp_(min=0)
@@ -72,12 +68,8 @@ class HingeMotion:
         if not self._watched:
             raise ValueError("hinge_motion needs a network with a hidden layer, got none.")
         # See Note [Looking later].
-        self._names = [list(part.reads()) for part in self._watched]
-        self._reads = [read for part in self._watched for read in part.reads().values()]
-        self._slots: list[list[Tensor]] = []
-        self._kept: list[dict[str, Tensor]] = []
-        self._num_slots, self._filled, self._looks = 0, 0, 0
-        self._room = torch.empty(0)
+        self._queue: list[list[dict[str, Tensor]]] = []
+        self._looks = 0
         self._steps: list[Tensor] = []
         self._told = 0
         self._is_new = True
@@ -132,61 +124,37 @@ class HingeMotion:
             self._is_new = True
 
     # Note [Looking later]: a small network's step is a few hundred calls of torch, and where its units are is tens per
-    # layer. So a step only copies what it takes into a slot, and when all slots are full one round of calls works them
-    # out together.
+    # layer. So a step only copies what decides it, and one round of calls works some steps out together.
 
     @torch.no_grad()
     def _look(self) -> None:
-        values = [read() for read in self._reads]
-        if not self._num_slots:
-            most, numbers = AT_ONCE.get(values[0].device.type, AT_ONCE["cuda"])
-            self._num_slots = max(1, min(most, numbers // sum(value.numel() for value in values)))
-            if self._num_slots > 1:
-                room = [value.new_empty(self._num_slots, *value.shape) for value in values]
-                self._kept, self._slots = self._by_layer(room), [list(slot) for slot in zip(*room, strict=True)]
-        self._filled += 1
-        if self._num_slots == 1:
-            # Nothing to wait for, so nothing to copy.
-            self._kept = self._by_layer([value.unsqueeze(0) for value in values])
-        else:
-            torch._foreach_copy_(self._slots[self._filled - 1], values)
-        if self._filled == self._num_slots:
+        self._queue.append([part.values() for part in self._watched])
+        values = [value for part in self._queue[-1] for value in part.values()]
+        most, numbers = AT_ONCE.get(values[0].device.type, AT_ONCE["cuda"])
+        if len(self._queue) >= min(most, numbers // sum(value.numel() for value in values)):
             self._work_out()
-
-    def _by_layer(self, values: Iterable[Tensor]) -> list[dict[str, Tensor]]:
-        left = iter(values)
-        return [{name: next(left) for name in names} for names in self._names]
 
     @torch.no_grad()
     def _work_out(self) -> None:
-        """What the filled slots say, which are free again afterwards."""
-        count, self._filled = self._filled, 0
-        if not count:
-            return
-        # The first look of all has none before it.
-        first = 0 if self._looks else 1
+        """What the looks in the queue say."""
+        queue, self._queue = self._queue, []
         largest = []
-        for part, kept in zip(self._watched, self._kept, strict=True):
-            are_full = count == self._num_slots
-            part.place(kept if are_full else {name: value[:count] for name, value in kept.items()}, self._num_slots)
-            before, after = part.hinges(first, count), part.hinges(first + 1, count + 1)
-            if count > first:
-                chord, square = _chord_and_square(before, after, self._room_like(after.normal))
+        for number, part in enumerate(self._watched if queue else ()):
+            now = part.hinges({name: torch.stack([look[number][name] for look in queue]) for name in queue[0][number]})
+            if number == 0:
+                self._keep_places(now)
+            # The first look of all has none before it.
+            ends = [now] if part.last is None else [part.last, now]
+            normal, offset = torch.cat([one.normal for one in ends]), torch.cat([one.offset for one in ends])
+            part.last = Hinge(normal[-1:], offset[-1:])
+            if len(normal) > 1:
+                chord, square = _chord_and_square(Hinge(normal[:-1], offset[:-1]), Hinge(normal[1:], offset[1:]))
                 # A unit without a boundary does not move.
                 self._units[part.name] = chord.nan_to_num_(0.0, 0.0)[-1], square.nan_to_num_(0.0, 0.0)[-1]
                 largest += [chord.amax(1), square.amax(1)]
         if largest:
             self._steps.append(torch.stack(largest))
-        self._keep_places(self._watched[0].hinges(1, count + 1))
-        for part in self._watched:
-            part.start_from(count)
-        self._looks += count
-
-    def _room_like(self, normal: Tensor) -> Tensor:
-        # Fresh memory is slow: the first touch of every page of it is a visit to the operating system.
-        if self._room.numel() < normal.numel():
-            self._room = normal.new_empty(normal.numel())
-        return self._room[: normal.numel()].view(normal.shape)
+        self._looks += len(queue)
 
     def _keep_places(self, first: Hinge) -> None:
         """Every so many steps; when there are too many, every other is dropped."""
@@ -215,53 +183,33 @@ class _Watched:
     layer: Any
     centre: Any = None
     norm: Any = None
-    normal: Tensor = field(default_factory=lambda: torch.empty(0))
-    """Of the last look worked out before, and then of every look since."""
-    offset: Tensor = field(default_factory=lambda: torch.empty(0))
-    _cut: dict[tuple[int, int], Hinge] = field(default_factory=dict)
+    last: Hinge | None = None
+    """Of the last look worked out."""
 
-    def reads(self) -> dict[str, Callable[[], Tensor]]:
-        """What reads all that decides where the boundaries are."""
+    def values(self) -> dict[str, Tensor]:
+        """Copies of all that decides where the boundaries are."""
         layer, norm = self.layer, self.norm
         if isinstance(layer, _GEOMETRIC) and layer.delta is not None:
             # Behind the ReLU a scale, of whatever sign, has nothing to do with the boundary.
-            scale = None if layer.activation == "relu" else _reader(layer, "scale")
-            found = {"delta": _reader(layer, "delta"), "offset": _reader(layer, "offset"), "scale": scale}
+            scale = None if layer.activation == "relu" else layer.scale
+            found = {"delta": layer.delta, "offset": layer.offset, "scale": scale}
         elif getattr(layer, "activation", None) == "relu":
-            found = {"weight": layer.direction, "bias": _reader(layer, "offset")}
+            found = {"weight": layer.direction(), "bias": layer.offset}
         else:
-            found = {"weight": _reader(layer, "weight"), "bias": _reader(layer, "bias")}
+            found = {"weight": layer.weight, "bias": layer.bias}
         if self.centre is not None:
-            found["centre"] = _reader(self.centre, "running_mean")
+            found["centre"] = self.centre.running_mean
         if norm is not None:
-            found |= {"mean": _reader(norm, "running_mean"), "norm_bias": _reader(norm, "bias")}
+            found |= {"mean": norm.running_mean, "norm_bias": norm.bias}
             if not isinstance(norm, InputMeanNorm):
-                found |= {"variance": _reader(norm, "running_var"), "norm_weight": _reader(norm, "weight")}
-        return {name: read for name, read in found.items() if read is not None}
+                found |= {"variance": norm.running_var, "norm_weight": norm.weight}
+        return {name: value.clone() for name, value in found.items() if value is not None}
 
-    def place(self, parts: Mapping[str, Tensor], num_slots: int) -> None:
-        """Works the boundaries of some looks out."""
+    def hinges(self, parts: Mapping[str, Tensor]) -> Hinge:
+        """The boundaries of some looks."""
         weight, offset = self._plane(parts)
-        count, units = weight.shape[:2]
-        if not self.normal.numel():
-            self.normal = weight.new_empty(num_slots + 1, *weight.shape[1:])
-            self.offset = weight.new_empty(num_slots + 1, units)
         length = torch.linalg.vector_norm(weight, dim=-1)
-        found = self.hinges(1, count + 1)
-        torch.div(weight, length.unsqueeze(-1), out=found.normal)
-        torch.div(offset, length, out=found.offset)
-
-    def hinges(self, start: int, end: int) -> Hinge:
-        # Cutting a tensor costs as much as a calculation with few numbers, and the cuts are ever the same.
-        if (start, end) not in self._cut:
-            self._cut[start, end] = Hinge(self.normal[start:end], self.offset[start:end])
-        return self._cut[start, end]
-
-    def start_from(self, number: int) -> None:
-        """This one is the last before those to come."""
-        last, first = self.hinges(number, number + 1), self.hinges(0, 1)
-        first.normal.copy_(last.normal)
-        first.offset.copy_(last.offset)
+        return Hinge(weight / length.unsqueeze(-1), offset / length)
 
     def _plane(self, parts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Weight and bias of what stands between the layer's input and its activation, look by look."""
@@ -281,15 +229,6 @@ class _Watched:
         elif "mean" in parts:
             offset = offset - parts["mean"] + parts.get("norm_bias", 0.0)
         return weight, offset
-
-
-def _reader(module: nn.Module, name: str) -> Callable[[], Tensor] | None:
-    """What reads a tensor of a module as it is then; nothing where there is none."""
-    for kept in (module._parameters, module._buffers):
-        if kept.get(name) is not None:
-            # Straight from where torch keeps it: asking the module goes a longer way, which is felt step by step.
-            return partial(kept.__getitem__, name)  # type: ignore[return-value]
-    return None if getattr(module, name, None) is None else partial(getattr, module, name)
 
 
 def _fan_in(layer: Any) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.inference import evaluating
 from neuronal.data.dataset import Split
-from neuronal.inference import evaluating
 
 ROWS = 256
 

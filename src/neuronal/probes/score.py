@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import sqrt
 
 from torch import nn
-from torch.nn import functional as F
 
 from neuronal.data.dataset import Split
 from neuronal.geometry.trace import outputs
+from neuronal.ops.objective import scores
 
 
 def score(model: nn.Module, split: Split) -> dict[str, float]:
@@ -22,12 +22,6 @@ def score(model: nn.Module, split: Split) -> dict[str, float]:
     logits = outputs(model, split.x)
     y = split.y.to(logits.device)
     if y.is_floating_point():
-        loss = F.mse_loss(logits.squeeze(1).double(), y.double()).item()
-        return {"loss": loss, "rmse": sqrt(loss) * split.answer_unit}
-    found = {
-        "loss": F.cross_entropy(logits.double(), y).item(),
-        "accuracy": (logits.argmax(1) == y).double().mean().item(),
-    }
-    if logits.shape[1] > 5:
-        found["top5"] = (logits.topk(5, 1).indices == y.unsqueeze(1)).any(1).double().mean().item()
-    return found
+        found = scores([(logits.double(), y.double())], "squared")
+        return found | {"rmse": sqrt(found["loss"]) * split.answer_unit}
+    return scores([(logits.double(), y)], "cross_entropy")

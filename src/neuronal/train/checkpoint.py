@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from neuronal.seal import checksum
+from neuronal.core.files import Damaged, read_tensors, sync, write_tensors
 
 _KEY = "neuronal-training"
 _FORMAT = 1
@@ -54,10 +54,6 @@ class Checkpoint:
     tensors: Mapping[str, Tensor]
 
 
-class NotWhole(ValueError):
-    """A file that is no checkpoint, or not all of one; the message says in what way."""
-
-
 class OtherTraining(ValueError):
     """A checkpoint that the training that found it cannot go on from: it is of another one, or of another version."""
 
@@ -68,22 +64,9 @@ def write(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path
     Raises:
         OSError: It could not be written; the ones before are as they were.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     path = folder / f"step-{step:09}.safetensors"
-    partial = folder / f".{path.name}.partial"
-    header = json.dumps({"format": _FORMAT, **checkpoint.header})
-    seal = checksum(header, checkpoint.tensors)
-    try:
-        save_file(dict(checkpoint.tensors), partial, metadata={_KEY: header, "sha256": seal})
-        _to_disk(partial)
-        os.replace(partial, path)
-        _to_disk(folder)
-    except SafetensorError as refused:
-        raise OSError(str(refused)) from refused
-    finally:
-        partial.unlink(missing_ok=True)
+    write_tensors(path, _KEY, json.dumps({"format": _FORMAT, **checkpoint.header}), checkpoint.tensors)
+    sync(folder)
     for old in _files(folder)[:-keep]:
         old.unlink(missing_ok=True)
     return path
@@ -92,11 +75,11 @@ def write(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path
 def newest(folder: Path) -> tuple[Path, Checkpoint] | None:
     """The last whole checkpoint. Others on the way to it are renamed, with a warning; leavings of a kill are removed."""
     for leaving in folder.glob(".step-*.partial"):
-        leaving.unlink(missing_ok=True)
+        shutil.rmtree(leaving, ignore_errors=True) if leaving.is_dir() else leaving.unlink(missing_ok=True)
     for path in reversed(_files(folder)):
         try:
             return path, read(path)
-        except NotWhole as damage:
+        except Damaged as damage:
             # Where nothing is locked, another process may have removed it.
             with suppress(FileNotFoundError):
                 aside = path.rename(path.with_suffix(".damaged"))
@@ -105,21 +88,9 @@ def newest(folder: Path) -> tuple[Path, Checkpoint] | None:
 
 
 def read(path: Path) -> Checkpoint:
-    """What :func:`write` put there, of whichever version; ``NotWhole`` for anything else."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, RuntimeError) as wrong:
-        # It is opened twice; in between a file can go, which torch calls a RuntimeError.
-        raise NotWhole(f"{path} is not a whole checkpoint ({wrong}).") from wrong
-    if _KEY not in metadata:
-        raise NotWhole(f"{path} is not a checkpoint of a training of neuronal's.")
-    if metadata.get("sha256") != checksum(metadata[_KEY], tensors):
-        raise NotWhole(f"{path} is damaged (its checksum does not fit its contents).")
-    return Checkpoint(json.loads(metadata[_KEY]), tensors)
+    """What :func:`write` put there, of whichever version; ``Damaged`` for anything else."""
+    header, tensors = read_tensors(path, _KEY)
+    return Checkpoint(json.loads(header), tensors)
 
 
 def check_format(path: Path, checkpoint: Checkpoint) -> None:
@@ -130,12 +101,3 @@ def check_format(path: Path, checkpoint: Checkpoint) -> None:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.safetensors"))
-
-
-def _to_disk(path: Path) -> None:
-    """Waits until a file, or the names in a folder, would survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

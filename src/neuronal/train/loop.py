@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.data.dataset import Split, shuffled_batches
+from neuronal.ops.objective import loss_for, num_right
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.engine import Engine, accelerator_for
 from neuronal.train.mixup import mixed, mixed_loss, share_at
-from neuronal.train.objective import loss_for, num_right
 from neuronal.train.optim import Plan
 from neuronal.train.progress import Diverged, Epoch, Fit, Losses, Progress, Step
 from neuronal.train.replay import Replay, Work

@@ -6,7 +6,7 @@ from random import Random
 
 from torch import Tensor
 
-from neuronal.train.objective import loss_of
+from neuronal.ops.objective import loss_of
 
 
 def share_at(alpha: float, seed: int, step: int) -> float:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from neuronal.names import find
-from neuronal.train.objective import LOSSES
+from neuronal.ops.objective import LOSSES
 from neuronal.train.schedule import SCHEDULES, Measure, warmed_up
 
 Groups = Iterable[nn.Parameter] | Iterable[dict[str, Any]]

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from neuronal.data.dataset import Split
-from neuronal.train.objective import loss_for, loss_of
+from neuronal.ops.objective import loss_for, loss_of
 
 
 @dataclass(frozen=True)

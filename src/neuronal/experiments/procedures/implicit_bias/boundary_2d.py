@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.inference import evaluating
 from neuronal.data.catalogue import load
 from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.trace import outputs
-from neuronal.inference import evaluating
 from neuronal.models.registry import create_model
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from neuronal.train.loop import fit

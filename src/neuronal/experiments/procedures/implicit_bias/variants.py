@@ -28,7 +28,7 @@ from neuronal.experiments.record import Record
 from neuronal.experiments.reproduction import Setting
 from neuronal.experiments.run import network
 from neuronal.nn.families import STANDARD
-from neuronal.train.objective import loss_for, loss_of
+from neuronal.ops.objective import loss_for, loss_of
 from neuronal.train.recording import captured
 from neuronal.train.timing import side_by_side
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neuronal.experiments.storage import (
+from neuronal.core.files import (
     Damaged,
     make_writable,
     plain_json,

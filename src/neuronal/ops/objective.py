@@ -1,9 +1,10 @@
-"""What training makes small: one loss for classes, two for numbers, told apart by the kind of the answers."""
+"""What training makes small, one loss for classes and two for numbers, and how well outputs do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -38,6 +39,19 @@ def num_right(outputs: Tensor, y: Tensor) -> Tensor:
     return y.new_zeros(()).long() if y.is_floating_point() else (outputs.argmax(1) == y).sum()
 
 
-def num_among(outputs: Tensor, y: Tensor, places: int) -> Tensor:
-    """How many right classes are among the ``places`` largest outputs."""
-    return (outputs.topk(places, 1).indices == y.unsqueeze(1)).sum()
+@torch.no_grad()
+def scores(parts: Iterable[tuple[Tensor, Tensor]], loss_name: str) -> dict[str, float]:
+    """``loss``, its mean, and, of classes, ``accuracy``, the share that is right, of outputs and answers in parts.
+
+    Of more than five classes there is ``top5`` too: the share of images whose class is among the five likeliest.
+    """
+    num, loss = 0, torch.zeros((), dtype=torch.float64)
+    counts: dict[str, Tensor] = {}
+    for outputs, y in parts:
+        num += len(y)
+        loss = loss + loss_of(outputs, y, loss_name, "sum")
+        right = {} if y.is_floating_point() else {"accuracy": num_right(outputs, y)}
+        if right and outputs.shape[1] > 5:
+            right["top5"] = (outputs.topk(5, 1).indices == y.unsqueeze(1)).sum()
+        counts = {name: counts.get(name, 0) + count for name, count in right.items()}
+    return {"loss": loss.item() / num} | {name: count.item() / num for name, count in counts.items()}

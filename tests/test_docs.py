@@ -1,0 +1,61 @@
+"""Every example in the documentation runs as it stands, and prints what its page says."""
+
+import re
+import runpy
+
+import pytest
+
+from neuronal.train.log import read_log
+from tests.conftest import ROOT
+from tests.vision import vision
+
+CODE = {page.name: re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL) for page in ROOT.glob("docs/*.md")}
+PRINTS = {
+    "attacks.md": ["black-box never beats white-box"],
+    "certify.md": [
+        r"certified \| Proved",
+        r" to 1 at t = 0\.",
+        r"'certified': [1-9]",
+        r"certified \| f\(s x\) = s f\(x\)",
+        "refuted at s =",
+        r"Conv2d at 'features\.0' has a bias",
+        "checked in rationals",
+        r"refuted torch\.Size\(\[1, 784\]\)",
+        "certified True",
+        r"class \d for every input within",
+    ],
+    "convert.md": ["conv1 Conv2d -> GeometricConv2d exact"],
+    "geometry.md": [
+        r"at t = 0\.\d+ class 4 gives way to class \d",
+        r"torch\.Size\(\[1, 10, 1, 8, 8\]\)",
+        r"of total area (1\.0|0\.99999)",
+    ],
+    "implicit_bias.md": [],
+}
+
+
+@pytest.mark.parametrize("page", sorted(name for name, code in CODE.items() if code and name != "training.md"))
+def test_a_page_does_what_it_says(page, capsys):
+    if page == "convert.md":
+        vision()
+    names = {}
+    for code in CODE[page]:
+        exec(compile(code, page, "exec"), names)
+    out = capsys.readouterr().out
+    assert [pattern for pattern in PRINTS[page] if not re.search(pattern, out)] == []
+    if page == "convert.md":
+        assert not any("neuronal" in type(module).__module__ for module in names["plain"].modules())
+    if page == "geometry.md":
+        assert abs(names["regions"].areas().sum() - 1) < 1e-12
+
+
+def test_the_script_on_training_runs_and_is_resumed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = CODE["training.md"]
+    (tmp_path / "mine.py").write_text(code.replace("epochs=3", "epochs=1"))
+    first = runpy.run_path("mine.py")
+    assert len(read_log("runs/script/log.jsonl")) == 1
+    # It is finished: what is printed again comes from the checkpoint.
+    second = runpy.run_path("mine.py")
+    assert first["fitted"] == second["fitted"]
+    assert capsys.readouterr().out.count("Epoch(number=1") == 2
