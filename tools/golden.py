@@ -78,7 +78,10 @@ def _marks(svg: str) -> dict[str, Any]:
 
 
 def digits() -> dict[str, Any]:
-    """Metrics of every neuron after two epochs on the built-in images, with one thread, and where they were measured."""
+    """Metrics of every neuron after two epochs on the built-in images, with one thread, and where they were measured.
+
+    Farkas units with seed 0 are left out: a ReLU switches there within rounding, so that each processor trains another network.
+    """
     import torch
 
     from neuronal.experiments.environment import environment
@@ -94,6 +97,7 @@ def digits() -> dict[str, Any]:
             f"{neuron} {seed}": dict(run(replace(DIGITS, family=neuron, epochs=2, probes=()), seed).metrics)
             for neuron in FAMILIES
             for seed in (0, 1)
+            if (neuron, seed) != ("farkas", 0)
         }
     finally:
         torch.set_num_threads(threads)

@@ -409,10 +409,10 @@ def test_backward_hooks_stay():
 
 
 def test_options_that_fit_some_layers_only():
-    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 6), nn.Linear(6, 2))
-    conversion = convert(model, "implicit_bias", coupling=-0.1, coupling_groups=8)
-    assert conversion.model[0].coupling_groups == 8
-    assert conversion.changes[1].note.startswith("left alone: coupling_groups needs to divide the 6 units")
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 6, bias=False), nn.Linear(6, 2))
+    conversion = convert(model, "farkas", cutoff=0.5)
+    assert conversion.model[0].balance.cutoff == 0.5
+    assert conversion.changes[1].note.startswith("left alone: without a bias nothing above 0 can be promised")
 
 
 def test_folding_with_an_example_is_checked():

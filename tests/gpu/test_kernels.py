@@ -30,14 +30,3 @@ from tests.ops.kernels.test_grid import (  # noqa: F401
     test_rows_that_are_done_are_left_alone,
     test_strong_couplings,
 )
-from tests.ops.kernels.test_means import (  # noqa: F401
-    as_on_a_gpu,
-    test_a_middle_that_is_rounded_is_not_in_the_middle,
-    test_means_and_gradients,
-    test_rows_of_a_thousand,
-    test_rows_of_different_widths,
-    test_rows_of_several_programs,
-    test_rows_with_something_else_have_no_means_and_others_theirs,
-    test_slopes_out_of_proportion,
-    test_units_out_of_all_proportion,
-)

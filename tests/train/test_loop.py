@@ -1,5 +1,7 @@
 import copy
 import math
+import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -124,8 +126,23 @@ def test_steps_are_told_now_and_then():
     assert all(s.images_per_second > 0 and s.lr == 0.01 for s in told)
 
 
-# Rows of NaN have no solution, and the layer says so.
-@pytest.mark.filterwarnings("ignore:ImplicitBiasLinear")
+def test_solves_that_do_not_converge_are_one_warning_per_epoch():
+    split, _ = problem()
+    layers = [ImplicitBiasLinear(6, 8, coupling=-2.0), ImplicitBiasLinear(8, 3, coupling=-2.0)]
+    layers[0].tolerance = 1e-20
+    model = nn.Sequential(layers[0], nn.ReLU(), layers[1])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(model, split, replace(PLAN, epochs=2), validation=split)
+    # 50 images to train on and 50 to validate with; nothing is said by the layers.
+    tail = "solves did not reach their tolerance; num_unconverged of each layer says which."
+    assert [str(one.message) for one in caught] == [f"epoch {n}: 100 {tail}" for n in (1, 2)]
+    assert all(one.filename == __file__ for one in caught)
+    assert [layer.num_unconverged for layer in layers] == [200, 0]
+    with pytest.warns(RuntimeWarning, match="ImplicitBiasLinear: 50 of 50 solves did not reach"):
+        model(split.x)
+
+
 def test_couplings_that_are_no_longer_numbers_are_a_divergence_too():
     model = nn.Sequential(ImplicitBiasLinear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     split = Split(torch.full((12, 3), torch.nan), torch.arange(12) % 2)

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from math import sqrt
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
 from neuronal.ops.coupling_mean import coupling_mean
-from neuronal.ops.dense_field import CLIP, TANH, Sigmoid, check_weights, solve_dense
-from neuronal.ops.grid import SigmaName
 from neuronal.ops.learnt_field import laid_out_like, solve_learnt, takes
-from neuronal.ops.mean_field import ANY_BOUND, TANH_BOUND, Solution, check_unique, solve, without_nan
+from neuronal.ops.mean_field import UNIQUE_BELOW, Solution, check_unique, solve, without_nan
 
-# Learnt couplings stay below this share of where solutions are unique.
-_SHARE = 0.9
-
-
-class _Seen:
-    """What a GPU is about to find. It is not waited for: the next call of the layer looks at it."""
-
-    def __init__(self, solution: Solution) -> None:
-        # Its value is no longer of interest, and large.
-        self.solution = replace(solution, value=solution.residual)
-        self._all = torch.empty((), dtype=torch.bool, pin_memory=True)
-        self._all.copy_(solution.converged.all(), non_blocking=True)
-        self._done = torch.cuda.Event()
-        self._done.record()
-
-    def missed(self) -> bool:
-        self._done.synchronize()
-        return not self._all
-
-
-_SEEN: WeakKeyDictionary[nn.Module, _Seen] = WeakKeyDictionary()
+# Learnt couplings stay where coupling * slope is below this: a share of where solutions are unique.
+_MOST = 0.9 * UNIQUE_BELOW
 
 
 class _ImplicitBias(StandIn):
@@ -47,7 +24,6 @@ class _ImplicitBias(StandIn):
     weight: nn.Parameter
     bias: nn.Parameter | None
     raw_coupling: Tensor
-    coupling_weights: Tensor | None
     log_slope: Tensor
 
     def _setup(
@@ -63,42 +39,23 @@ class _ImplicitBias(StandIn):
         per_channel: bool = False,
         steps: int | None = None,
         tolerance: float = 1e-4,
-        sigma: Sigmoid = TANH,
-        coupling_groups: int = 1,
-        coupling_weights: Tensor | None = None,
     ) -> None:
-        if not isinstance(sigma, Sigmoid):
-            raise TypeError(f"sigma needs to be a Sigmoid such as TANH or CLIP, got {type(sigma).__name__}.")
-        most = TANH_BOUND if sigma == TANH and coupling_weights is None else ANY_BOUND
-        check_unique(torch.tensor([float(coupling)]), torch.tensor([float(slope)]), most)
-        self._most = _SHARE * most
-        if learn_coupling and coupling * slope >= self._most:
+        check_unique(torch.tensor([float(coupling)]), torch.tensor([float(slope)]))
+        if learn_coupling and coupling * slope >= _MOST:
             raise ValueError(
-                f"a learnt coupling needs to start below {self._most:g} / slope = {self._most / slope:g}, got {coupling:g}. "
+                f"a learnt coupling needs to start below {_MOST:g} / slope = {_MOST / slope:g}, got {coupling:g}. "
                 "Use learn_coupling=False to fix it there."
             )
         if steps is not None and steps < 1:
             raise ValueError(f"steps needs to be None (solve) or at least 1, got {steps}.")
         if not tolerance > 0:
             raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
-        if coupling_groups < 1 or self.num_units % coupling_groups:
-            raise ValueError(f"coupling_groups needs to divide the {self.num_units} units, got {coupling_groups}.")
-        if coupling_groups > 1 and self._plain is not nn.Linear:
-            raise ValueError("coupling_groups is for linear layers; in a convolution the channels are the groups.")
-        if coupling_weights is not None:
-            if self._plain is not nn.Linear:
-                raise ValueError("coupling_weights are for linear layers; a convolution couples all positions alike.")
-            coupling_weights = check_weights(coupling_weights, self.num_units // coupling_groups).to(device, dtype)
-        if steps is not None and (sigma != TANH or coupling_weights is not None):
-            raise ValueError("steps goes with tanh and equal weights only. Leave it out to solve.")
-        self.sigma = sigma
-        self.register_buffer("coupling_weights", coupling_weights)
         self.initial_coupling, self.initial_slope = float(coupling), float(slope)
-        self.steps, self.tolerance, self.coupling_groups = steps, tolerance, coupling_groups
+        self.steps, self.tolerance = steps, tolerance
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.empty(self._weight_shape, **kind))
         self.register_parameter("bias", nn.Parameter(torch.empty(self.num_units, **kind)) if bias else None)
-        count = (self.coupling_groups if self._plain is nn.Linear else self.num_units) if per_channel else 1
+        count = self.num_units if per_channel and self._plain is not nn.Linear else 1
         for name, learnt, size in (("raw_coupling", learn_coupling, count), ("log_slope", learn_slope, 1)):
             values = torch.empty(size, **kind)
             if learnt:
@@ -106,8 +63,9 @@ class _ImplicitBias(StandIn):
             else:
                 self.register_buffer(name, values)
         self._checked: object = None
-        self._num_unconverged = 0
-        self._warned = False
+        # No buffer: DDP would overwrite the count of every process with that of the first.
+        self._unconverged = torch.zeros((), dtype=torch.long, device="cpu")
+        self.warns = True
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -121,7 +79,7 @@ class _ImplicitBias(StandIn):
     def _reset_coupling(self) -> None:
         self.log_slope.fill_(self.initial_slope).log_()
         # The inverse of what `coupling` does to a positive value.
-        top = self._most / self.initial_slope
+        top = _MOST / self.initial_slope
         raw = self.initial_coupling
         self._fixed = not isinstance(self.raw_coupling, nn.Parameter)
         if raw > 0 and not self._fixed:
@@ -153,7 +111,7 @@ class _ImplicitBias(StandIn):
         """The coupling; a learnt one cannot leave the region where solutions are unique."""
         if self._fixed:
             return self.raw_coupling
-        top = self._most / self.slope
+        top = _MOST / self.slope
         raw = self.raw_coupling
         return torch.where(raw > 0, top * torch.tanh(raw / top), raw)
 
@@ -163,13 +121,9 @@ class _ImplicitBias(StandIn):
         return self._solve_rows(*self._rows(a))
 
     def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
-        if self.sigma in (TANH, CLIP) and self.coupling_weights is None:
-            name: SigmaName = "tanh" if self.sigma == TANH else "clip"
-            if rows.is_cuda:
-                self._check_fixed()
-            return solve(rows, coupling, slope, sigma=name, tolerance=self.tolerance, check=not rows.is_cuda)
-        given = {"sigma": self.sigma, "weights": self.coupling_weights, "tolerance": self.tolerance}
-        return solve_dense(rows, *_for_rows(rows, coupling, slope), **given)  # type: ignore[arg-type]
+        if rows.is_cuda:
+            self._check_fixed()
+        return solve(rows, coupling, slope, tolerance=self.tolerance, check=not rows.is_cuda)
 
     def _check_fixed(self) -> None:
         """A learnt coupling stays where solutions are unique; a fixed one is looked at when it or the slope changed."""
@@ -179,18 +133,17 @@ class _ImplicitBias(StandIn):
         state = tuple((id(t), 0 if t.is_inference() else t._version) for t in both)
         if state != self._checked:
             known = without_nan(self.raw_coupling.detach(), self.slope.detach())
-            check_unique(*known[:2], self._most / _SHARE)
+            check_unique(*known[:2])
             self._checked = state
 
     def forward(self, x: Tensor) -> Tensor:
         a = self._map(x, self.weight, self.bias)
         units = self._row_length(a)
-        plain = self.steps is None and self.sigma == TANH and self.coupling_weights is None
-        if plain and takes(a, self.raw_coupling, self.log_slope, units, self.tolerance):
+        if self.steps is None and takes(a, self.raw_coupling, self.log_slope, units, self.tolerance):
             self._check_fixed()
-            most = None if self._fixed else self._most
+            most = None if self._fixed else _MOST
             solution = solve_learnt(a, self.raw_coupling, self.log_slope, units, most, self.tolerance)
-            self._watch(solution)
+            self._count(solution)
             return solution.value
         rows, coupling, slope = self._rows(a)
         if self.steps is not None:
@@ -203,53 +156,44 @@ class _ImplicitBias(StandIn):
             # The gradient needs the solution as it is, and what follows may be a ReLU in place.
             z = solution.value.clone() if solution.value.requires_grad else solution.value
             if _can_be_read(solution.converged):
-                self._watch(solution)
+                self._count(solution)
         return laid_out_like(a, z.reshape(a.shape).to(a.dtype))
 
     def _rows(self, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The groups of coupled units as rows, in at least float32, with couplings and slope, which rows take in turn."""
+        """Units coupled with each other as rows, in at least float32, with couplings and slope, which rows take in turn."""
         rows = a.reshape(-1, self._row_length(a)).to(torch.promote_types(a.dtype, torch.float32))
         return rows, self.coupling.to(rows.dtype), self.slope.to(rows.dtype)
 
     def _row_length(self, a: Tensor) -> int:
-        """Units that are coupled with each other: of a group, or the positions of a channel."""
+        """Units that are coupled with each other: all of a linear layer, or the positions of a channel."""
         if self._plain is nn.Linear:
-            return self.num_units // self.coupling_groups
+            return self.num_units
         return a.shape[2 - len(self._weight_shape) :].numel()
 
     @property
     def num_unconverged(self) -> int:
-        """Rows whose solve did not reach the tolerance, since the layer was made."""
-        self._look_back()
-        return self._num_unconverged
-
-    def _watch(self, solution: Solution) -> None:
-        if not solution.converged.is_cuda:
-            self._count(solution)
-        elif not torch.cuda.is_current_stream_capturing():
-            self._look_back()
-            _SEEN[self] = _Seen(solution)
-
-    def _look_back(self) -> None:
-        seen = _SEEN.pop(self, None)
-        if seen is not None and seen.missed():
-            self._count(seen.solution)
+        """Rows whose solve did not reach the tolerance, since the layer was made. A GPU is waited for."""
+        return int(self._unconverged)
 
     def _count(self, solution: Solution) -> None:
-        missed = int((~solution.converged).sum())
-        if not missed:
+        """Counts rows that did not converge. The first ones warn, but on a GPU, which would have to be waited for."""
+        if solution.converged.is_cuda and torch.cuda.is_current_stream_capturing():
             return
-        self._num_unconverged += missed
-        if not self._warned:
-            self._warned = True
-            worst = solution.residual.nan_to_num(nan=torch.inf).max().item()
-            warnings.warn(
-                f"{type(self).__name__}: {missed} of {len(solution.converged)} solves did not reach tolerance "
-                f"{self.tolerance:g} (residual {worst:.1e} after {int(solution.steps.max())} steps). "
-                "Said once; num_unconverged goes on counting.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        missed = (~solution.converged).sum()
+        if not missed.is_cuda:
+            if not missed:
+                return
+            if self.warns:
+                self.warns = False
+                worst = solution.residual.nan_to_num(nan=torch.inf).max().item()
+                warnings.warn(
+                    f"{type(self).__name__}: {missed} of {len(solution.converged)} solves did not reach tolerance "
+                    f"{self.tolerance:g} (residual {worst:.1e} after {int(solution.steps.max())} steps). "
+                    "Said once; num_unconverged goes on counting.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        self._unconverged = self._unconverged.to(missed.device) + missed
 
     def to_standard(self) -> Plain:
         """The plain layer with the same weights: this one with coupling 0, which is not the same function otherwise."""
@@ -286,14 +230,9 @@ class ImplicitBiasLinear(_ImplicitBias, LinearShape):
         slope: :math:`p`.
         learn_coupling: Makes the coupling a parameter that cannot leave the region of unique solutions.
         learn_slope: Makes the slope a parameter.
-        per_channel: One coupling per channel (per group of a linear layer) instead of one per layer.
+        per_channel: One coupling per channel of a convolution instead of one per layer.
         steps: ``None`` solves; ``k`` does k plain iterations from :math:`a` (1 is the paper's Lite form).
         tolerance: Bound on the residual, relative to max(1, max|a|). Settable.
-        sigma: Another odd sigmoid in the place of tanh; costs O(N^2) memory, but for ``CLIP``, which is solved in
-            O(N log N).
-        coupling_groups: Number of equal groups the units of a linear layer are coupled in.
-        coupling_weights: A symmetric matrix of non-negative weights for the units of a linear layer (of a group), rows
-            summing to at most 1, in the place of 1/N; costs O(N^2).
 
     Shape:
         ``(..., in_features)`` to ``(..., out_features)``.

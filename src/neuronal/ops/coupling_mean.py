@@ -8,12 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuronal.ops.fusable import HAS_TRITON
 from neuronal.ops.groups import groups, only_finite
-from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.newton import Sums, sums_over
-
-_MOST = 4096
 
 
 def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
@@ -24,7 +20,7 @@ def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
         slope: :math:`p`, one per row.
 
     Returns:
-        ``(rows, N)``, to 1e-6 in float32 (4e-6 in rows of thousands on a GPU) and 1e-12 in float64.
+        ``(rows, N)``, to 1e-6 in float32 and 1e-12 in float64.
     """
     mean: Tensor = _Mean.apply(z, slope)
     return mean
@@ -32,10 +28,6 @@ def coupling_mean(z: Tensor, slope: Tensor) -> Tensor:
 
 @torch.library.custom_op("neuronal::coupling_mean", mutates_args=())
 def _mean(z: Tensor, slope: Tensor) -> Tensor:
-    if _is_fused(z):
-        from neuronal.ops.kernels import means
-
-        return means.mean(z, slope)
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
     finite, safe = only_finite(z)
     with torch.autocast(z.device.type, enabled=False):
@@ -51,10 +43,6 @@ def _(z: Tensor, slope: Tensor) -> Tensor:
 
 @torch.library.custom_op("neuronal::coupling_mean_vjp", mutates_args=())
 def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor, with_slope: bool = True) -> tuple[Tensor, Tensor]:
-    if _is_fused(z):
-        from neuronal.ops.kernels import means
-
-        return means.vjp(g, z, slope, with_slope)
     d_z, d_slope = torch.zeros_like(z, memory_format=torch.contiguous_format), torch.zeros_like(slope)
     finite, safe = only_finite(z)
     with torch.autocast(z.device.type, enabled=False):
@@ -72,11 +60,6 @@ def _mean_vjp(g: Tensor, z: Tensor, slope: Tensor, with_slope: bool = True) -> t
 @_mean_vjp.register_fake
 def _(g: Tensor, z: Tensor, slope: Tensor, with_slope: bool = True) -> tuple[Tensor, Tensor]:
     return torch.empty_like(z, memory_format=torch.contiguous_format), torch.empty_like(slope)
-
-
-def _is_fused(z: Tensor) -> bool:
-    """Whether a kernel takes all pairs of units: on a GPU, of rows so short that there is nothing faster."""
-    return kernels.on_device(z) and z.dtype == torch.float32 and z.numel() > 0 and z.shape[1] <= _MOST and HAS_TRITON
 
 
 def _fields(z: Tensor, slope: Tensor) -> Iterator[tuple[Tensor | slice, Sums, Tensor]]:

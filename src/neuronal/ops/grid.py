@@ -26,7 +26,6 @@ _COARSEST = 0.4
 # What rounding does to a mean of numbers up to 1.
 _ROUNDING = {torch.float32: 2e-7, torch.float64: 1e-15}
 
-SigmaName = Literal["tanh", "clip"]
 Kernel = Literal["tanh", "slope", "stretch"]
 """tanh(t); its derivative sech^2(t); t sech^2(t), what the sum gains as the slope grows."""
 
@@ -40,7 +39,6 @@ class Precision:
     spacing: float
     error: float
     dtype: torch.dtype
-    sigma: SigmaName = "tanh"
 
 
 def precision_for(allowed: float, width: float, dtype: torch.dtype) -> Precision:
@@ -54,9 +52,9 @@ def precision_for(allowed: float, width: float, dtype: torch.dtype) -> Precision
     return Precision(points, spacing, bound(points) * spacing**points + _ROUNDING[dtype], dtype)
 
 
-def without_grid(dtype: torch.dtype, sigma: SigmaName = "tanh") -> Precision:
+def without_grid(dtype: torch.dtype) -> Precision:
     """Sums that are exact but for rounding."""
-    return Precision(0, 0.0, _ROUNDING[dtype], dtype, sigma)
+    return Precision(0, 0.0, _ROUNDING[dtype], dtype)
 
 
 @cache

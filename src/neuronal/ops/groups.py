@@ -35,19 +35,17 @@ def only_finite(rows: Tensor) -> tuple[Tensor, Tensor]:
     return finite, rows if finite.all() else torch.where(finite.unsqueeze(1), rows, 0.0)
 
 
-def groups(
-    a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype, sigma: str = "tanh"
-) -> Iterator[tuple[Tensor | slice, Precision]]:
+def groups(a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype) -> Iterator[tuple[Tensor | slice, Precision]]:
     """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed."""
     count, units = a.shape
     width = slope.double() * (a.amax(1).double() - a.amin(1).double())
-    if sigma == "clip" or units <= _FEW:
-        size = _even(count, max(1, _CHUNK // units if sigma == "clip" else _PAIRS // units**2))
+    if units <= _FEW:
+        size = _even(count, max(1, _PAIRS // units**2))
         for start in range(0, count, size):
             some = slice(start, start + size)
             # Differences of units far from the middle of their row need the digits of a double.
-            double = sigma == "clip" or float(width[some].amax()) > _FAR
-            yield some, without_grid(torch.float64 if double else dtype, "clip" if sigma == "clip" else "tanh")
+            double = float(width[some].amax()) > _FAR
+            yield some, without_grid(torch.float64 if double else dtype)
         return
     # Of a wide row, the nodes are what fills the cache.
     nodes = float(width.mean()) / precision_for(float(allowed.amin()), 0.0, dtype).spacing

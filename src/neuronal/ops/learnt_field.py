@@ -9,23 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from neuronal.ops.fusable import is_of_several
 from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.mean_field import MAX_STEPS, Solution
 
-_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-
 
 def takes(a: Tensor, raw_coupling: Tensor, log_slope: Tensor, units: int, tolerance: float) -> bool:
     """Whether :func:`solve_learnt` is for these: rows of tanh units on a GPU, and nobody who looks on."""
-    watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if watched or type(a) not in (Tensor, nn.Parameter) or not kernels.on_device(a):
+    if not kernels.are_called(a, tolerance, units):
         return False
     same = raw_coupling.device == log_slope.device == a.device
-    learnt = raw_coupling.dtype == log_slope.dtype == torch.float32
-    return same and learnt and a.dtype in _DTYPES and kernels.fits(a, units, tolerance)
+    return same and raw_coupling.dtype == log_slope.dtype == torch.float32
 
 
 def solve_learnt(

@@ -21,19 +21,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from neuronal.names import UnknownName, unknown
 from neuronal.ops.fusable import is_of_several
-from neuronal.ops.grid import SigmaName
 from neuronal.ops.groups import all_finite, groups
 from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.newton import largest, linear, newton, sums_over
 
 MAX_STEPS = 60
-# Below this coupling * slope solutions are unique: for tanh over all units alike, whose slopes make a positive matrix;
-# and for any sigmoid with slopes up to 1 and any weights, where that is not so.
-TANH_BOUND, ANY_BOUND = 1.0, 0.5
+# Below this coupling * slope solutions are unique: the slopes of tanh make a positive matrix.
+UNIQUE_BELOW = 1.0
 # A solve in float32 cannot promise more than this; below it the work is done in float64.
 _FLOAT32_FLOOR = 5e-5
 
@@ -57,7 +54,6 @@ def solve(
     coupling: Tensor | float,
     slope: Tensor | float,
     *,
-    sigma: SigmaName = "tanh",
     tolerance: float = 1e-4,
     max_steps: int = MAX_STEPS,
     check: bool = True,
@@ -69,30 +65,27 @@ def solve(
         coupling: :math:`\lambda`, a number, one per row or one per channel, of which row r has r % channels; negative
             contracts.
         slope: :math:`p > 0`, likewise.
-        sigma: ``"clip"`` puts clip(t, -1, 1) in the place of tanh(t).
         tolerance: Bound on the residual to stop at.
         max_steps: Newton steps after which a row is given up and reported as not converged.
         check: Whether to look at coupling and slope, for which a GPU has to be waited for. Not if it is known that
             solutions are unique.
 
     Raises:
-        ValueError: :math:`\lambda p \ge 1` (clip: 1/2), where solutions need not be unique, or a slope that is not positive.
+        ValueError: :math:`\lambda p \ge 1`, where solutions need not be unique, or a slope that is not positive.
 
     Cost:
-        O(N) per row and step while a row spans up to some thousand times 1/p; O(N log N) beyond, and for the clip.
+        O(N) per row and step while a row spans up to some thousand times 1/p; O(N log N) beyond.
     """
     if a.dim() != 2 or not a.is_floating_point():
         raise ValueError(f"solve needs rows of units, floats of shape (rows, N), got {a.dtype} {tuple(a.shape)}.")
-    if sigma not in ("tanh", "clip"):
-        raise UnknownName(unknown("sigma", str(sigma), ("tanh", "clip")))
     if not tolerance > 0:
         raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = _numbers(coupling, "coupling", a, work), _numbers(slope, "slope", a, work)
     if check and not torch.compiler.is_compiling() and not any(map(is_of_several, (lam, p))):
         both = (lam, p) if len(lam) == len(p) or 1 in (len(lam), len(p)) else (_per_row(t, len(a)) for t in (lam, p))
-        check_unique(*without_nan(*both)[:2], TANH_BOUND if sigma == "tanh" else ANY_BOUND)
-    value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps, sigma)
+        check_unique(*without_nan(*both)[:2])
+    value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps)
     return Solution(value.to(a.dtype), residual, steps, converged)
 
 
@@ -125,41 +118,39 @@ def without_nan(coupling: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor
     return torch.where(known, coupling, 0.0), torch.where(known, slope, 1.0), known
 
 
-def check_unique(coupling: Tensor, slope: Tensor, most: float = TANH_BOUND) -> None:
-    """``ValueError`` if coupling * slope is ``most`` or more anywhere: below, solutions are unique."""
+def check_unique(coupling: Tensor, slope: Tensor) -> None:
+    """``ValueError`` if coupling * slope is 1 or more anywhere: below, solutions are unique."""
     if slope.numel() == 0 or coupling.is_meta or slope.is_meta:
         return
     if not (slope > 0).all():
         raise ValueError(f"slope needs to be above 0, got {slope.min().item():g}.")
     worst = int((coupling * slope).argmax())
     lam, p = coupling[worst].item(), slope[worst].item()
-    if not lam * p < most:
+    if not lam * p < UNIQUE_BELOW:
         raise ValueError(
-            f"coupling * slope needs to be below {most:g} for a unique solution, got {lam:g} * {p:g} = {lam * p:g}. "
-            f"With slope {p:g} choose a coupling below {most / p:g}; any negative one will do."
+            f"coupling * slope needs to be below {UNIQUE_BELOW:g} for a unique solution, got {lam:g} * {p:g} = {lam * p:g}. "
+            f"With slope {p:g} choose a coupling below {UNIQUE_BELOW / p:g}; any negative one will do."
         )
 
 
 def _solve_now(
-    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
+    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    if kernels.covers(a, tolerance, sigma):
+    if kernels.covers(a, tolerance):
         found = kernels.solve(a, coupling, slope, tolerance, max_steps)
         return found.value, found.residual, found.steps, found.converged
     with torch.autocast(a.device.type, enabled=False):
         rows = len(a)
-        return _solve_rows(a, _per_row(coupling, rows), _per_row(slope, rows), tolerance, max_steps, sigma)
+        return _solve_rows(a, _per_row(coupling, rows), _per_row(slope, rows), tolerance, max_steps)
 
 
 def _in_one_step(rows: Tensor) -> bool:
-    """Whether a kernel takes these rows and nobody looks on, so that it can be called without the detour by an operator."""
-    # Of the gradient of a gradient, which there is none of, the operator would say so.
-    watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch.is_grad_enabled()
-    return not watched and type(rows) in (Tensor, nn.Parameter) and kernels.covers(rows, 1.0, "tanh")
+    """Whether kernels are called for these rows; of the gradient of a gradient, which there is none of, operators say so."""
+    return not torch.is_grad_enabled() and kernels.are_called(rows, 1.0)
 
 
 def _solve_rows(
-    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
+    a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     value = torch.empty_like(a, memory_format=torch.contiguous_format)
     residual = a.new_zeros(a.shape[0])
@@ -173,7 +164,7 @@ def _solve_rows(
     # The error of the grid may take up a quarter of the tolerance.
     allowed = 0.25 * tolerance * largest(safe).clamp_min(1) / coupling.abs().clamp_min(1e-12)
     double = a.dtype == torch.float64 or tolerance < _FLOAT32_FLOOR
-    for rows, precision in groups(safe, slope, allowed, torch.float64 if double else torch.float32, sigma):
+    for rows, precision in groups(safe, slope, allowed, torch.float64 if double else torch.float32):
         some = (safe[rows].to(precision.dtype), coupling[rows], slope[rows])
         unit = torch.finfo(a.dtype).eps
         one = newton(*some, (1 - 4 * unit) * tolerance, max_steps, precision, unit / 2)
@@ -189,28 +180,28 @@ _solve = torch.library.custom_op("neuronal::mean_field", _solve_now, mutates_arg
 
 
 @_solve.register_fake
-def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str) -> tuple[Tensor, ...]:
+def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int) -> tuple[Tensor, ...]:
     rows = a.shape[0]
     flags = torch.empty(rows, dtype=torch.bool, device=a.device)
     return torch.empty_like(a), a.new_empty(rows), torch.empty(rows, dtype=torch.long, device=a.device), flags
 
 
 def _vjp_now(
-    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients for a, coupling and slope: v with A v = g, and what follows from it."""
-    if kernels.covers(z, 1.0, sigma):
+    if kernels.covers(z, 1.0):
         v, (d_coupling, d_slope) = kernels.vjp(g, z, coupling, slope, with_coupling, with_slope)
         d_slope = _in_all(d_slope, len(slope)) if with_slope else torch.zeros_like(slope)
         return v, _in_all(d_coupling, len(coupling)), d_slope
     with torch.autocast(z.device.type, enabled=False):
         both = _per_row(coupling, len(z)), _per_row(slope, len(z))
-        v, d_coupling, d_slope = _vjp_rows(g, z, *both, with_coupling, with_slope, sigma)
+        v, d_coupling, d_slope = _vjp_rows(g, z, *both, with_coupling, with_slope)
         return v, _in_all(d_coupling, len(coupling)), _in_all(d_slope, len(slope))
 
 
 def _vjp_rows(
-    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     v, d_coupling, d_slope = torch.zeros_like(z), torch.zeros_like(coupling), torch.zeros_like(slope)
     if z.numel() == 0:
@@ -224,7 +215,7 @@ def _vjp_rows(
     single = z.dtype == torch.float32
     relative = 3e-5 if single else 1e-12
     sums = torch.where(coupling > 0, 3 * room.square(), 1.0) * (3e-5 if single else 3e-13)
-    for rows, precision in groups(safe, slope, sums, z.dtype, sigma):
+    for rows, precision in groups(safe, slope, sums, z.dtype):
         lam, p = (t[rows].to(precision.dtype).unsqueeze(1) for t in (coupling, slope))
         value = safe[rows].to(precision.dtype)
         field = sums_over((value - value.mean(1, keepdim=True)).mul_(p), precision)
@@ -247,7 +238,7 @@ _vjp = torch.library.custom_op("neuronal::mean_field_vjp", _vjp_now, mutates_arg
 
 @_vjp.register_fake
 def _(
-    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool, sigma: str
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
 ) -> tuple[Tensor, ...]:
     return torch.empty_like(z), torch.empty_like(coupling), torch.empty_like(slope)
 
@@ -256,17 +247,14 @@ class _Solve(torch.autograd.Function):
     """The solve with its implicit gradient."""
 
     @staticmethod
-    def forward(
-        a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int, sigma: str
-    ) -> tuple[Tensor, ...]:
+    def forward(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: int) -> tuple[Tensor, ...]:
         call = _solve_now if _in_one_step(a) else _solve
-        found: tuple[Tensor, ...] = call(a, coupling, slope, tolerance, max_steps, sigma)
+        found: tuple[Tensor, ...] = call(a, coupling, slope, tolerance, max_steps)
         return found
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.save_for_backward(output[0], inputs[1], inputs[2])
-        ctx.sigma = inputs[5]
         ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
@@ -278,8 +266,8 @@ class _Solve(torch.autograd.Function):
             call = _vjp_now
         elif torch._C._are_functorch_transforms_active():
             call = _Vjp.apply
-        found = call(g.contiguous(), z, coupling, slope, with_coupling, with_slope, ctx.sigma)
-        return (*found, None, None, None)
+        found = call(g.contiguous(), z, coupling, slope, with_coupling, with_slope)
+        return (*found, None, None)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:

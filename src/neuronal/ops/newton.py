@@ -15,7 +15,6 @@ from torch.nn.functional import pad
 from neuronal.ops.field import Field
 from neuronal.ops.grid import Precision, precision_for
 from neuronal.ops.pairs import Pairs
-from neuronal.ops.windows import Windows, descend
 from neuronal.ops.workspace import workspace
 
 _MOST_LINEAR_STEPS = 200
@@ -30,13 +29,11 @@ def largest(rows: Tensor) -> Tensor:
     return torch.maximum(rows.amax(1), -rows.amin(1))
 
 
-Sums = Field | Pairs | Windows
+Sums = Field | Pairs
 
 
 def sums_over(x: Tensor, precision: Precision) -> Sums:
     """The sums over the units of rows, to that precision; good until the next are made."""
-    if precision.sigma == "clip":
-        return Windows(x)
     space = workspace("row")
     return Field(x, precision, space) if precision.points else Pairs(x, space)
 
@@ -86,10 +83,6 @@ def _first_guess(problem: _Problem, steps: Tensor, tolerance: float, max_steps: 
     promised of the result: whatever it misses is seen and mended at the units themselves.
     """
     target, kappa = problem.target, problem.kappa
-    if precision.sigma == "clip":
-        x, taken = descend(target, kappa, 0.1 * tolerance * problem.scale, max_steps)
-        steps += taken
-        return x
     if not precision.points:
         return target.clone()
     # Over many units the errors of the grid cancel each other to a small part of their bound.

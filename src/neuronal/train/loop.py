@@ -24,6 +24,7 @@ from neuronal.train.progress import Diverged, Epoch, Fit, Losses, Progress, Step
 from neuronal.train.replay import Replay, Work
 from neuronal.train.schedule import Plateau
 from neuronal.train.snapshot import Snapshots
+from neuronal.train.unconverged import Unconverged
 from neuronal.train.validation import validate
 
 __all__ = ["Augment", "Diverged", "Epoch", "Fit", "Probe", "Step", "fit"]
@@ -85,7 +86,7 @@ def fit(
     losses, correct = Losses(accelerator), torch.zeros((), dtype=torch.long, device=device)
     snapshots.restore(engine, order, losses, correct)
     work = _work(engine)
-    with closing(engine), progress.noted(began_at):
+    with closing(engine), closing(Unconverged(model)) as unconverged, progress.noted(began_at):
         while progress.epoch <= plan.epochs and not _is_enough(progress, plan):
             if engine.standard and progress.epoch > plan.standard_epochs:
                 engine.start_anew()
@@ -117,6 +118,7 @@ def fit(
                 progress.plateau = progress.plateau.after(valid[plan.monitor], plan.monitor, plan.cut_after)
                 if plan.ends_with_best and not progress.plateau.since_best:
                     engine.keep_best()
+            unconverged.warn(progress.epoch)
             progress.epochs.append(Epoch(progress.epoch, progress.step, mean_loss, accuracy, lr, measured))
             progress.epoch, progress.batch, progress.seconds = progress.epoch + 1, 0, 0.0
             correct.zero_()

@@ -150,8 +150,7 @@ def test_too_few_steps_are_reported():
 
 def test_what_is_covered():
     a = torch.randn(2, 80)
-    assert not kernels.covers(a, 1e-4, "tanh")
-    assert not kernels.covers(a.to(DEVICE), 1e-6, "tanh")
-    assert not kernels.covers(a.to(DEVICE), 1e-4, "clip")
-    assert not kernels.covers(a.to(DEVICE).double(), 1e-4, "tanh")
+    assert not kernels.covers(a, 1e-4)
+    assert not kernels.covers(a.to(DEVICE), 1e-6)
+    assert not kernels.covers(a.to(DEVICE).double(), 1e-4)
     assert mean_field.kernels is kernels

@@ -185,7 +185,7 @@ def _alone(inputs: Sequence[Tensor], device: torch.device, *, once: bool) -> tup
             if once:
                 torch.ops.neuronal.coupling_mean_vjp(g, rows, slope, False)
             else:
-                torch.ops.neuronal.mean_field_vjp(g, one.value, coupling, slope, True, False, "tanh")
+                torch.ops.neuronal.mean_field_vjp(g, one.value, coupling, slope, True, False)
 
     with torch.no_grad():
         there, back = (_replayed_seconds(action, device) / len(inputs) for action in (forward, backward))

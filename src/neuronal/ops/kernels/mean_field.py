@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from neuronal.ops.fusable import HAS_TRITON
 from neuronal.ops.kernels.device import on_its_device
 
 # Rows of up to so many units are summed pair by pair, longer ones by way of nodes.
 FEW = 64
 MOST = 16_384
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # Below this the error of half precision in the sums is too large a part of the tolerance.
 _FINEST = 5e-5
 _PAIRS = 2048
@@ -28,23 +28,21 @@ _GRADIENT = {"NODES": 256, "AGAIN": False, "C": 32, "num_warps": 2, "num_stages"
 _WIDER_GRADIENT = {"NODES": 1024, "AGAIN": True, "C": 32, "num_warps": 4, "num_stages": 1}
 
 
-@cache
-def _triton_is_there() -> bool:
-    return find_spec("triton") is not None
-
-
 def on_device(a: Tensor) -> bool:
     return a.is_cuda
 
 
-def covers(a: Tensor, tolerance: float, sigma: str) -> bool:
-    """Whether the kernels solve such rows; else plain torch does."""
-    return on_device(a) and a.dtype == torch.float32 and sigma == "tanh" and fits(a, a.shape[1], tolerance)
+def covers(a: Tensor, tolerance: float, units: int = 0) -> bool:
+    """Whether the kernels solve such rows, of so many units if ``a`` is not ``(rows, N)``; else plain torch does."""
+    if not (HAS_TRITON and on_device(a) and a.dtype in _DTYPES and a.numel()):
+        return False
+    return tolerance >= _FINEST and 2 <= (units or a.shape[1]) <= MOST
 
 
-def fits(a: Tensor, units: int, tolerance: float) -> bool:
-    """Whether there is a kernel for rows of so many units, some of which there are."""
-    return tolerance >= _FINEST and 2 <= units <= MOST and a.numel() > 0 and _triton_is_there()
+def are_called(a: Tensor, tolerance: float, units: int = 0) -> bool:
+    """Whether the kernels solve such rows and nobody looks on, so that they are called without an operator around them."""
+    watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return not watched and type(a) in (Tensor, nn.Parameter) and covers(a, tolerance, units)
 
 
 def _packed(units: int) -> dict[str, int]:
