@@ -80,7 +80,7 @@ def _marks(svg: str) -> dict[str, Any]:
 def digits() -> dict[str, Any]:
     """Metrics of every neuron after two epochs on the built-in images, with one thread, and where they were measured.
 
-    Farkas units with seed 0 are left out: a ReLU switches there within rounding, so that each processor trains another network.
+    Farkas units with seed 0 are left out: a ReLU switches there within rounding, so each processor trains its own network.
     """
     import torch
 
