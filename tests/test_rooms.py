@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 from pathlib import Path
 
 import neuronal
@@ -25,7 +26,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": {"ops", "data", *CORE},
     "recipes": {"experiments.recipe", "experiments.reproduction"},
     "experiments": {
-        "recipes",
         "train",
         "probes",
         "attacks",
@@ -84,6 +84,42 @@ def misplaced(files: list[Path]) -> list[str]:
             if not any(name == door or name.startswith(door + ".") for door in allowed):
                 wrong.append(f"{file.relative_to(PACKAGE)} imports {name}")
     return wrong
+
+
+def not_public(files: list[Path]) -> list[str]:
+    """Imports from ``neuronal`` of names that no ``__all__`` declares."""
+    wrong = []
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "neuronal":
+                public = getattr(import_module(node.module), "__all__", ())
+                wrong += [f"{file.name}: {node.module}.{a.name}" for a in node.names if a.name not in public]
+            elif isinstance(node, ast.Import):
+                wrong += [f"{file.name}: {a.name}" for a in node.names if a.name.split(".")[0] == "neuronal"]
+    return wrong
+
+
+def test_papers_import_only_what_the_library_makes_public():
+    assert not not_public(list((PACKAGE.parent / "neuronal_papers").rglob("*.py")))
+
+
+def test_an_import_of_a_private_name_is_found(tmp_path):
+    file = tmp_path / "table.py"
+    file.write_text(
+        "from neuronal.data import load\nfrom neuronal.data.catalogue import label_of\nimport neuronal.nn\n"
+    )
+    assert not_public([file]) == ["table.py: neuronal.data.catalogue.label_of", "table.py: neuronal.nn"]
+
+
+def test_the_library_imports_nothing_of_the_papers():
+    assert not [file for file in all_files() if "neuronal_papers" in {name.split(".")[0] for name in modules_of(file)}]
+
+
+def modules_of(file: Path) -> set[str]:
+    """Every module a file imports from."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    names = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
 
 
 def all_files() -> list[Path]:

@@ -29,47 +29,36 @@ BITWISE = ("torch", "processor", "threads")
 
 def recipes() -> dict[str, Any]:
     """Fingerprints of every recipe of every scale of all reproductions, with their seeds."""
-    from neuronal.recipes import RECIPES, REPRODUCTIONS
+    from neuronal.experiments.first_look import RECIPES
+    from neuronal_papers.registry import reproductions
 
     found: dict[str, Any] = {name: [one.fingerprint(), list(one.seeds)] for name, one in RECIPES.items()}
-    for name, reproduction in REPRODUCTIONS.items():
+    for name, reproduction in reproductions().items():
         for scale, setting in reproduction.scales.items():
             recipes = [[r.name, r.family, r.fingerprint(), list(r.seeds)] for r in setting.recipes]
             found[f"{name} {scale}"] = recipes
     return found
 
 
-def tables() -> dict[str, Any]:
-    """Every table of every result: its columns, and its rows as the pages show them."""
-    from neuronal.experiments.reproduction import asked_now
-    from neuronal.recipes import REPRODUCTIONS
-    from neuronal.report.drawn import cells
-    from neuronal.report.papers import tables as tables_of
+def _results() -> Iterator[tuple[str, Any, Any]]:
+    """Every result: its name and scale, its reproduction, and what it says."""
+    from neuronal_papers.registry import reproductions
 
-    found = {}
-    for name, reproduction in REPRODUCTIONS.items():
+    for name, reproduction in reproductions().items():
         for scale in ("paper", "small"):
             file = ROOT / "results" / f"{name}.{scale}.json"
             if file.is_file():
-                answer = asked_now(json.loads(file.read_text()), reproduction)
-                found[f"{name} {scale}"] = [list(cells(table)) for table in tables_of(answer)]
-    return found
+                yield f"{name} {scale}", reproduction, reproduction.current(json.loads(file.read_text()))
+
+
+def tables() -> dict[str, Any]:
+    """Every table of every result: its columns, and its rows as the pages show them."""
+    return {name: [[table.head, table.rows] for table in one.tables(result)] for name, one, result in _results()}
 
 
 def figures() -> dict[str, Any]:
     """Every figure of every result: the numbers and words that stand in it, and how many marks it has."""
-    from neuronal.experiments.reproduction import asked_now
-    from neuronal.recipes import REPRODUCTIONS
-    from neuronal.report.papers import drawings
-
-    found = {}
-    for name, reproduction in REPRODUCTIONS.items():
-        for scale in ("paper", "small"):
-            file = ROOT / "results" / f"{name}.{scale}.json"
-            if file.is_file():
-                answer = asked_now(json.loads(file.read_text()), reproduction)
-                found[f"{name} {scale}"] = [_marks(drawing.svg) for drawing in drawings(answer)]
-    return found
+    return {name: [_marks(drawing.svg) for drawing in one.figures(result)] for name, one, result in _results()}
 
 
 def _marks(svg: str) -> dict[str, Any]:
@@ -85,9 +74,9 @@ def digits() -> dict[str, Any]:
     import torch
 
     from neuronal.experiments.environment import environment
+    from neuronal.experiments.first_look import DIGITS
     from neuronal.experiments.run import run
     from neuronal.nn.families import FAMILIES
-    from neuronal.recipes.first_look import DIGITS
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import TypeVar
 
+__all__ = ["UnknownName", "find", "unknown"]
+
 T = TypeVar("T")
 
 

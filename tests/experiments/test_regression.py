@@ -12,9 +12,9 @@ from neuronal.cli import app as cli
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Study
 from neuronal.experiments.compare import compare
+from neuronal.experiments.first_look import LEVY
 from neuronal.experiments.run import check, run, trained
 from neuronal.experiments.tune import choose
-from neuronal.recipes.first_look import LEVY
 from neuronal.report.page import page
 from neuronal.report.terminal import choice_table, table
 from neuronal.report.words import findings

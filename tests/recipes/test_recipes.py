@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from neuronal.data.catalogue import load
+from neuronal.experiments.first_look import RECIPES
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.run import check, run
-from neuronal.recipes import RECIPES
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 import typer
@@ -16,7 +17,6 @@ from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
 from neuronal.cli.interrupts import Terminated, interruptions
 from neuronal.cli.lists import models, neurons
-from neuronal.cli.reproduce import findings, reproduce
 from neuronal.cli.sweep import sweep
 from neuronal.cli.train import train
 from neuronal.names import unknown
@@ -32,8 +32,6 @@ app = typer.Typer(
 app.command()(compare)
 app.command()(train)
 app.command()(sweep)
-app.command()(reproduce)
-app.command()(findings)
 app.command()(report)
 app.command()(convert)
 app.command()(audit)
@@ -42,6 +40,9 @@ app.command()(models)
 app.add_typer(certify.app)
 app.add_typer(bench.app)
 app.add_typer(data.app)
+for point in entry_points(group="neuronal.commands"):
+    # Other packages add commands, as neuronal_papers does.
+    point.load()(app)
 
 
 def main(words: list[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import one_line_errors, stopping, whole_results
+from neuronal.cli.errors import one_line_errors, stopping
 from neuronal.cli.options import AsJson, ModelOption, Out, below, whole_numbers, with_model_options
 from neuronal.names import find
 
@@ -115,26 +116,22 @@ def report(
 
 
 def _results(folder: Path, page: Path, as_json: bool) -> None:
-    """The page of what ``neuronal reproduce`` left in a folder."""
+    """The page of results that another package wrote into a folder (entry points ``neuronal.reports``)."""
     from neuronal.core.files import make_writable, write_whole
-    from neuronal.experiments.reproduction import asked_now
-    from neuronal.recipes import REPRODUCTIONS
-    from neuronal.report.papers import sentences
-    from neuronal.report.reproduction_page import read_results, results_page
 
     with one_line_errors():
-        as_written = read_results(folder)
+        reports = [point.load() for point in entry_points(group="neuronal.reports")]
+        drawn = next((drawn for report in reports if (drawn := report(folder))), None)
+        if drawn is None:
+            raise ValueError(f"{folder} has no study.json of neuronal compare, and no results of another command.")
+        html, sentences = drawn
         make_writable(page.parent)
-        with whole_results(folder):
-            answers = [asked_now(one, REPRODUCTIONS.get(one["reproduction"])) for one in as_written]
-            drawn = results_page(f"Results of {folder.name}", answers)
-            found = {answer["reproduction"]: sentences(answer) for answer in answers}
-        write_whole(page, drawn)
+        write_whole(page, html)
     if as_json:
-        print(json.dumps({"findings": found, "report": str(page)}, indent=1))
+        print(json.dumps({"findings": sentences, "report": str(page)}, indent=1))
         return
     console = Console()
-    for name, lines in found.items():
+    for name, lines in sentences.items():
         console.print(f"[bold]{escape(name)}[/]", highlight=False)
         for line in lines:
             console.print(f"- {escape(line)}", highlight=False)
@@ -149,10 +146,9 @@ def _study(
     name: str | None,
 ) -> Study:
     from neuronal.data.catalogue import label_of, load
+    from neuronal.experiments.first_look import DIGITS, LEVY, RECIPES
     from neuronal.experiments.sweep import Study
     from neuronal.nn.families import FAMILIES, family
-    from neuronal.recipes import RECIPES
-    from neuronal.recipes.first_look import DIGITS, LEVY
 
     start = DIGITS if recipe is None else find(RECIPES, recipe, "recipe")
     if recipe is None and "data" in options and load(options["data"]).task == "regression":

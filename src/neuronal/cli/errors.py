@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from neuronal.experiments.cells import Plan
     from neuronal.report.terminal import Bars
 
+__all__ = ["fail", "going_on", "one_line_errors", "whole_results"]
+
 
 def fail(line: str, code: int) -> NoReturn:
     """Ends the command with its one line; among several processes the others than the first say which they are."""

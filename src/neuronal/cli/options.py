@@ -15,6 +15,8 @@ from neuronal.cli.errors import fail
 if TYPE_CHECKING:
     from neuronal.experiments.recipe import Recipe
 
+__all__ = ["AsJson", "Out", "whole_numbers"]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ModelOption = Annotated[list[str] | None, typer.Option(help="An option of the model, such as width=32; once for each.")]
 Out = Annotated[Path, typer.Option(help="Folder that holds the runs.")]

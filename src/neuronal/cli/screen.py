@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
+__all__ = ["screen"]
+
 WIDE = 200
 
 

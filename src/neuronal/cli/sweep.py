@@ -43,11 +43,11 @@ def sweep(
     """
     with one_line_errors():
         from neuronal.experiments.engine import InTurn, Processes, slurm
+        from neuronal.experiments.first_look import RECIPES
         from neuronal.experiments.recipe import Recipe
         from neuronal.experiments.sweep import prepare
         from neuronal.experiments.sweep import sweep as run_sweep
         from neuronal.experiments.tune import choose as chosen
-        from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Bars, choice_table
         from neuronal.train.engine import is_first_process, processes
 

@@ -40,11 +40,11 @@ def train(
     with one_line_errors():
         from neuronal.convert.checkpoint import save_model
         from neuronal.core.files import make_writable
+        from neuronal.experiments.first_look import RECIPES
         from neuronal.experiments.recipe import PROTOCOLS
         from neuronal.experiments.record import write
         from neuronal.experiments.run import check, trained
         from neuronal.nn.families import family
-        from neuronal.recipes import RECIPES
         from neuronal.report.terminal import Live
         from neuronal.report.words import result
         from neuronal.train.board import Board

@@ -11,8 +11,19 @@ from typing import Any
 from neuronal.convert.checkpoint import load_model, save_model
 from neuronal.convert.convert import Change, Conversion, convert, to_standard
 from neuronal.convert.fold import fold_batch_norm
+from neuronal.convert.sources import from_source, input_shape
 
-__all__ = ["Change", "Conversion", "convert", "fold_batch_norm", "load_model", "save_model", "to_standard"]
+__all__ = [
+    "Change",
+    "Conversion",
+    "convert",
+    "fold_batch_norm",
+    "from_source",
+    "input_shape",
+    "load_model",
+    "save_model",
+    "to_standard",
+]
 
 
 class _Room(ModuleType):

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
+__all__ = ["Damaged", "make_writable", "plain_json", "write_whole"]
+
 
 class Damaged(ValueError):
     """A file that is not what was written; the message says in what way."""

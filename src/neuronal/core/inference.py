@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+__all__ = ["evaluating"]
+
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from neuronal.certify.activity import certify_activity
 from neuronal.certify.branch import Budget
@@ -17,7 +17,7 @@ from neuronal.certify.lipschitz import lipschitz_bound
 from neuronal.certify.scaling import certify_scaling
 from neuronal.certify.segment import certify_segments
 from neuronal.data.dataset import Dataset, Split
-from neuronal.experiments.pairs import Share, same_class_pairs
+from neuronal.experiments.compare import Share
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.trace import outputs
 from neuronal.probes.boundary_distance import boundary_distance
@@ -177,3 +177,26 @@ def _segments(model: nn.Module, split: Split, pairs: int, generator: torch.Gener
         "refuted": verdicts.count("refuted"),
         "unknown": verdicts.count("unknown"),
     }
+
+
+def same_class_pairs(y: Tensor, right: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Places of random pairs of different images of one class, both classified right, no pair twice."""
+    places = right.nonzero().flatten()
+    groups = [places[y[places] == label] for label in y[places].unique()]
+    groups = [group for group in groups if len(group) > 1]
+    every = sum(len(group) * (len(group) - 1) // 2 for group in groups)
+    if count >= every:
+        both = torch.cat([torch.combinations(group) for group in groups]) if groups else places.new_empty(0, 2)
+        return both[:, 0], both[:, 1]
+    seen: dict[tuple[int, int], None] = {}
+    # A class is drawn by the square of its size, and a member with itself drawn again: every pair is as likely as another.
+    sizes = torch.tensor([float(len(group)) ** 2 for group in groups])
+    while len(seen) < count:
+        chosen = torch.multinomial(sizes, count, replacement=True, generator=generator)
+        for number in chosen.tolist():
+            group = groups[number]
+            i, j = torch.randint(len(group), (2,), generator=generator).tolist()
+            if i != j and len(seen) < count:
+                seen[int(group[min(i, j)]), int(group[max(i, j)])] = None
+    both = torch.tensor(list(seen), dtype=torch.long).view(-1, 2)
+    return both[:, 0], both[:, 1]

@@ -44,6 +44,35 @@ def _share(dead_units: Mapping[str, Any]) -> float:
     return dead_units["dead"] / dead_units["units"] if dead_units["units"] else 0.0
 
 
+_Z = 1.959964
+"""Standard deviations of a 95% interval."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A count out of a total."""
+
+    count: int
+    total: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval of the share, which is sensible at 0 and at 1 too."""
+        if not self.total:
+            return 0.0, 1.0
+        p, n = self.count / self.total, self.total
+        middle, half = p + _Z * _Z / (2 * n), _Z * sqrt(p * (1 - p) / n + _Z * _Z / (4 * n * n))
+        low, high = (middle - half) / (1 + _Z * _Z / n), (middle + half) / (1 + _Z * _Z / n)
+        return max(0.0, low), min(1.0, high)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "interval": list(self.interval)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Share:
+        return cls(values["count"], values["total"])
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Mean over seeds with its standard error (standard deviation over the root of the number of seeds)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import sqrt
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -15,6 +14,8 @@ from torch import Tensor, nn
 from neuronal.certify.branch import Budget
 from neuronal.certify.segment import certify_segments
 from neuronal.data.catalogue import load
+from neuronal.experiments.audit import same_class_pairs
+from neuronal.experiments.compare import Share
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.run import check
@@ -23,34 +24,6 @@ from neuronal.geometry.lowering import lower
 from neuronal.geometry.pattern import group_by_pattern
 from neuronal.geometry.segment import pieces
 from neuronal.geometry.trace import outputs
-
-Z = 1.959964
-"""Of a 95% interval."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """So many of so many."""
-
-    count: int
-    total: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval of the share, which is sensible at 0 and at 1 too."""
-        if not self.total:
-            return 0.0, 1.0
-        p, n = self.count / self.total, self.total
-        middle, half = p + Z * Z / (2 * n), Z * sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
-        low, high = (middle - half) / (1 + Z * Z / n), (middle + half) / (1 + Z * Z / n)
-        return max(0.0, low), min(1.0, high)
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "interval": list(self.interval)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Share:
-        return cls(values["count"], values["total"])
 
 
 @dataclass(frozen=True)
@@ -184,29 +157,6 @@ def examine(
         seconds=seconds,
         crossing=crossing(model, x, y, *near),
     )
-
-
-def same_class_pairs(y: Tensor, right: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Places of random pairs of different images of one class, both classified right, no pair twice."""
-    places = right.nonzero().flatten()
-    groups = [places[y[places] == label] for label in y[places].unique()]
-    groups = [group for group in groups if len(group) > 1]
-    every = sum(len(group) * (len(group) - 1) // 2 for group in groups)
-    if count >= every:
-        both = torch.cat([torch.combinations(group) for group in groups]) if groups else places.new_empty(0, 2)
-        return both[:, 0], both[:, 1]
-    seen: dict[tuple[int, int], None] = {}
-    # A class is drawn by the square of its size, and a member with itself drawn again: every pair is as likely as another.
-    sizes = torch.tensor([float(len(group)) ** 2 for group in groups])
-    while len(seen) < count:
-        chosen = torch.multinomial(sizes, count, replacement=True, generator=generator)
-        for number in chosen.tolist():
-            group = groups[number]
-            i, j = torch.randint(len(group), (2,), generator=generator).tolist()
-            if i != j and len(seen) < count:
-                seen[int(group[min(i, j)]), int(group[max(i, j)])] = None
-    both = torch.tensor(list(seen), dtype=torch.long).view(-1, 2)
-    return both[:, 0], both[:, 1]
 
 
 def same_pattern(model: nn.Module, x: Tensor, predicted: Tensor) -> Share:

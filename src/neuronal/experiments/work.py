@@ -46,6 +46,7 @@ class Work:
         say: Told what is going on, in a line now and then.
         crew: Started when there is something to make that can be divided.
         helps: This process is one of a crew itself.
+        measured_by: Digest of the code outside this library that measures; rows it did not measure are made again.
     """
 
     def __init__(
@@ -56,10 +57,11 @@ class Work:
         crew: Crew | None = None,
         *,
         helps: bool = False,
+        measured_by: str = "",
     ) -> None:
         self.folder, self.watch, self.crew, self.helps = folder, watch, crew, helps
         self.say = say or (lambda line: None)
-        self._code = code()
+        self._code = code() + measured_by
         self._checksums: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         self._said_last = ""

@@ -2,10 +2,12 @@
 
 from neuronal.geometry.affine import AffineMap, affine_map
 from neuronal.geometry.boundary import BoundaryDistances, boundaries, boundary_distances
+from neuronal.geometry.lowering import lower
 from neuronal.geometry.pattern import Bend, Patterns, activation_pattern, group_by_pattern
 from neuronal.geometry.recorder import NotPiecewiseLinear
 from neuronal.geometry.regions import ClassRegion, Regions, regions_2d
-from neuronal.geometry.segment import Pieces, Switch, segment_pieces
+from neuronal.geometry.segment import Pieces, Switch, pieces, segment_pieces
+from neuronal.geometry.trace import outputs
 
 __all__ = [
     "AffineMap",
@@ -22,6 +24,9 @@ __all__ = [
     "boundaries",
     "boundary_distances",
     "group_by_pattern",
+    "lower",
+    "outputs",
+    "pieces",
     "regions_2d",
     "segment_pieces",
 ]

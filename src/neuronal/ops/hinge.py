@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+__all__ = ["Hinge", "hinge"]
+
 
 @dataclass(frozen=True, eq=False)
 class Hinge:

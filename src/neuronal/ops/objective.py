@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+__all__ = ["LOSSES", "loss_for", "loss_of"]
+
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "cross_entropy": F.cross_entropy,
     "squared": F.mse_loss,

@@ -1,10 +1,8 @@
 """Recipes and reproductions by name: data only, one file per subject."""
 
-from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.reproduction import Reproduction
-from neuronal.recipes import farkas, first_look, geometric, implicit_bias, zero_bias
+from neuronal.recipes import farkas, geometric, implicit_bias, zero_bias
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (first_look.DIGITS, first_look.LEVY)}
 REPRODUCTIONS: dict[str, Reproduction] = {
     one.name: one for paper in (zero_bias, geometric, implicit_bias, farkas) for one in paper.REPRODUCTIONS
 }

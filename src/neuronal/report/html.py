@@ -7,6 +7,8 @@ from html import escape
 
 from neuronal.report.figures import Drawing
 
+__all__ = ["bullets", "document", "figures", "table"]
+
 STYLE = """
 :root { color-scheme: light; --ink: #1d2530; --soft: #5b6673; --line: #d9dee5; --mark: #eaf4ee; }
 * { box-sizing: border-box; }

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from neuronal.experiments.pairs import Pairs, Share
+from neuronal.experiments.compare import Share
+from neuronal.experiments.pairs import Pairs
 
 
 def pairs_table(rows: Sequence[Pairs], data: str) -> Table:

@@ -23,6 +23,8 @@ from neuronal.report.words import percent, plain, result
 from neuronal.train.progress import Epoch, Step
 from neuronal.train.timing import StepTime
 
+__all__ = ["Bars"]
+
 
 def _bars(console: Console) -> Progress:
     return Progress(

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.pairs import Share, examine, same_class_pairs
+from neuronal.experiments.audit import same_class_pairs
+from neuronal.experiments.compare import Share
+from neuronal.experiments.pairs import examine
 from neuronal.experiments.procedures.finding import Finding
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.pattern import group_by_pattern

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from neuronal.certify.branch import Budget
 from neuronal.certify.simplex import certify_cone, certify_hull
 from neuronal.data.catalogue import load
-from neuronal.experiments.pairs import Share
+from neuronal.experiments.compare import Share
 from neuronal.experiments.procedures.finding import BEYOND, Finding, seeds_said
 from neuronal.experiments.reproduction import Setting
 from neuronal.geometry.pattern import group_by_pattern

@@ -33,3 +33,6 @@ LEVY = Recipe(
     seeds=(0, 1, 2),
     probes=("dead_units",),
 )
+
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (DIGITS, LEVY)}
+"""Recipes that commands start from, by name."""

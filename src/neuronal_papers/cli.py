@@ -1,4 +1,4 @@
-"""``neuronal reproduce``: the tables and figures of the papers, run again."""
+"""The commands this package adds to ``neuronal``: reproduce and findings; and what ``neuronal report`` shows of results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from neuronal.cli.screen import screen
 from neuronal.names import find
 
 if TYPE_CHECKING:
-    from neuronal.experiments.reproduction import Reproduction
+    from neuronal_papers.core import Reproduction
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands to the application (entry point ``neuronal.commands``)."""
+    app.command()(reproduce)
+    app.command()(findings)
 
 
 def reproduce(
@@ -41,18 +47,18 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Run a table or figure of a paper again and write its result; what is finished is kept and not trained again."""
-    from neuronal.recipes import REPRODUCTIONS
+    from neuronal_papers.registry import reproductions
 
     if show_list:
-        print(json.dumps(list(REPRODUCTIONS), indent=1) if as_json else "\n".join(REPRODUCTIONS))
+        print(json.dumps(list(reproductions()), indent=1) if as_json else "\n".join(reproductions()))
         return
     if name is None:
         fail("which one? neuronal reproduce --list prints their names.", 2)
     with one_line_errors():
-        from neuronal.experiments.reproduce import read_result
-        from neuronal.experiments.reproduce import reproduce as run
         from neuronal.report.terminal import Bars
-        from neuronal.train.engine import is_first_process
+        from neuronal.train import is_first_process
+        from neuronal_papers.reproduce import read_result
+        from neuronal_papers.reproduce import reproduce as run
 
         chosen = _named(name, scale)
         if len(chosen) > 1 and (seeds or model):
@@ -79,31 +85,32 @@ def reproduce(
             if is_first_process():
                 answers.append(read_result(file))
                 if not as_json:
-                    _show(answers[-1], file)
+                    _show(one, answers[-1], file)
     if as_json and answers:
         print(json.dumps(answers[0] if "/" in name else answers, indent=1))
 
 
 def _named(name: str, scale: str) -> list[Reproduction]:
     """The one of that name, or all of a paper that have that scale."""
-    from neuronal.experiments.reproduction import SCALES
-    from neuronal.recipes import PAPERS, REPRODUCTIONS
+    from neuronal_papers.core import SCALES
+    from neuronal_papers.registry import PAPERS, reproductions
 
     if "/" in name:
-        return [find(REPRODUCTIONS, name, "reproduction")]
-    find(PAPERS, name, "paper")
+        return [find(reproductions(), name, "reproduction")]
+    find(dict.fromkeys(PAPERS), name, "paper")
     find(SCALES, scale, "scale")
-    return [one for one in REPRODUCTIONS.values() if one.name.startswith(f"{name}/") and scale in one.scales]
+    return [one for one in reproductions().values() if one.name.startswith(f"{name}/") and scale in one.scales]
 
 
-def _show(answer: Mapping[str, Any], file: Path) -> None:
-    """Its tables, what it says of the claims, and where it is."""
-    from neuronal.report.papers import sentences, tables
+def _show(one: Reproduction, result: Mapping[str, Any], file: Path) -> None:
+    """Its tables, the outcomes of its claims, and where it is."""
+    from neuronal.report import rich_table
+    from neuronal_papers.pages import sentences
 
     console = screen()
-    for table in tables(answer):
-        console.print(table)
-    for sentence in sentences(answer):
+    for table in one.tables(result):
+        console.print(rich_table(table))
+    for sentence in sentences(result):
         console.print(f"- {escape(sentence)}", highlight=False)
     print(f"result: {file}", flush=True)
 
@@ -114,17 +121,16 @@ def findings(
     out: Annotated[Path | None, typer.Option(help="File to write, figures beside it; printed if left out.")] = None,
 ) -> None:
     """Write the page of what holds of a paper, from the results there are."""
-    from neuronal.core.files import make_writable, write_whole
-    from neuronal.recipes import PAPERS, REPRODUCTIONS
-    from neuronal.report.findings import findings_page
-
     with one_line_errors():
-        about = find(PAPERS, paper, "paper")
+        from neuronal.core.files import make_writable, write_whole
+        from neuronal_papers.pages import findings_page
+        from neuronal_papers.registry import PAPERS
+
+        find(dict.fromkeys(PAPERS), paper, "paper")
         if not results.is_dir():
             raise ValueError(f"{results} is no folder of results. neuronal reproduce writes them.")
-        own = [one for name, one in REPRODUCTIONS.items() if name.startswith(f"{paper}/")]
         with whole_results(results / paper):
-            page, figures = findings_page(about, own, results)
+            page, figures = findings_page(paper, results)
         if out is None:
             print(page, end="")
             return
@@ -134,3 +140,12 @@ def findings(
             write_whole(out.parent / name, svg)
         write_whole(out, page)
     print(f"page: {out}")
+
+
+def report(folder: Path) -> tuple[str, dict[str, list[str]]]:
+    """Page and sentences of the results in a folder (entry point ``neuronal.reports``)."""
+    from neuronal_papers.pages import read_results, results_page, sentences
+
+    results = read_results(folder)
+    with whole_results(folder):
+        return results_page(f"Results of {folder.name}", results), {r["reproduction"]: sentences(r) for r in results}

@@ -1,0 +1,66 @@
+"""Tables as values: a title, columns that say how a row fills them, and the rows as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Args:
+        head: What stands above it.
+        cell: The key of a row whose value is shown, or a function of the row.
+        format: How a value that is not text is written; a missing or ``None`` value is a dash.
+        is_text: Text stands to the left, numbers to the right.
+    """
+
+    head: str
+    cell: str | Callable[[Row], Any]
+    format: str = ""
+    is_text: bool = False
+
+    def text(self, row: Row) -> str:
+        """The cell of a row."""
+        value = row.get(self.cell) if isinstance(self.cell, str) else self.cell(row)
+        return "–" if value is None else format(value, self.format)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text below a title; the first ``num_texts`` columns are text, the others numbers."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    num_texts: int
+    caption: str = ""
+
+
+def table(title: str, columns: Sequence[Column], rows: Iterable[Row], caption: str = "") -> Table:
+    """The rows as the columns show them; columns of text come first."""
+    columns = sorted(columns, key=lambda column: not column.is_text)
+    cells = tuple(tuple(column.text(row) for column in columns) for row in rows)
+    num_texts = sum(column.is_text for column in columns)
+    return Table(title, tuple(column.head for column in columns), cells, num_texts, caption)
+
+
+def rich_table(table: Table) -> RichTable:
+    """The table for a terminal."""
+    rich = RichTable(title=table.title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
+    rich.caption = table.caption or None
+    for number, head in enumerate(table.head):
+        is_text = number < table.num_texts
+        rich.add_column(head, no_wrap=is_text, justify="left" if is_text else "right")
+    for row in table.rows:
+        rich.add_row(*map(escape, row))
+    return rich

@@ -1,0 +1,85 @@
+"""A table or figure of a paper as a value: what to run at which scale, how it is measured, claimed, and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from neuronal.experiments import Recipe, Work
+from neuronal.report import Drawing, Table
+from neuronal_papers.judge import Claim, Fact, Finding, Result, judge
+
+SCALES = {
+    "smoke": "seconds, on data everybody has: shows that it runs, and nothing else",
+    "small": "minutes, on data of ordinary size: what our results are from",
+    "paper": "the paper's own setting, for whoever has its data and GPUs",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one scale runs: networks to train, and options of the measurement."""
+
+    recipes: tuple[Recipe, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _none(result: Result) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """One table or figure.
+
+    Args:
+        name: ``paper/name``.
+        title: What it is about, in a few words.
+        where: Its place in the paper.
+        scales: A setting for each scale there is; the names are in ``SCALES``.
+        measure: A setting and the :class:`Work` that trains and keeps networks, to the ``result`` of a result file.
+        claims: What is claimed of the result; or a function that takes the result, where claims depend on its rows.
+        tables: A result file to its tables, reported beside measured.
+        figures: A result file to its figures.
+        criteria: How this table is measured and judged, besides the rules of :mod:`neuronal_papers.judge`.
+        reported: The paper's numbers, by the names the measurement gives its own.
+        comparable: The scales whose results may stand beside them.
+        departs: What we do differently, and why.
+        takes_models: Models can be named on the command line, in place of its own.
+    """
+
+    name: str
+    title: str
+    where: str
+    scales: Mapping[str, Setting]
+    measure: Callable[[Setting, Work], Mapping[str, Any]]
+    claims: Sequence[Claim | Fact] | Callable[[Result], Sequence[Claim | Fact]]
+    tables: Callable[[Result], Sequence[Table]]
+    figures: Callable[[Result], Sequence[Drawing]] = _none
+    criteria: str = ""
+    reported: Mapping[str, Any] = field(default_factory=dict)
+    comparable: tuple[str, ...] = ("small", "paper")
+    departs: str = ""
+    takes_models: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name.count("/") != 1:
+            raise ValueError(f"a reproduction is called paper/name, got {self.name!r}.")
+        if unknown := [scale for scale in self.scales if scale not in SCALES]:
+            raise ValueError(f"scales are {', '.join(SCALES)}, got {unknown[0]!r}.")
+
+    def findings(self, result: Result) -> list[Finding]:
+        """What the result says of the claims."""
+        claims = self.claims(result) if callable(self.claims) else self.claims
+        return judge(claims, result)
+
+    def current(self, result: Result) -> Result:
+        """The result with the reported numbers and deviations of today: they may have got better words, or a correction."""
+        reported = self.reported if result["scale"] in self.comparable else {}
+        return {**result, "reported": reported, "departs": self.departs}
+
+
+def title_of(result: Result) -> str:
+    """Title of the first table of a result."""
+    return f"{result['title']} ({result['where']}; scale {result['scale']})"

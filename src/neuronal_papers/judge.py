@@ -1,0 +1,312 @@
+"""The rules by which claims are judged: one file for all papers, with a version that results record.
+
+A claim is data: what it says, the measured numbers it rests on, and the side of a bound on which their mean has to lie.
+:func:`judge` makes a :class:`Finding` of it, with one of four outcomes:
+
+- **holds**: the interval of every case lies on the claimed side;
+- **fails**: the interval of some case excludes the claim;
+- **inconclusive**: neither;
+- **false as stated**: a counterexample, or a proof of the contrary.
+
+A claim whose numbers a result lacks is *not measured*.
+"""
+
+# Note [Rules]:
+# 1. A case is a sample with one number per seed: mostly a difference, seed by seed, between two networks that share data
+#    order and held-out images. Its interval is Student's t around the mean.
+# 2. Intervals hold for all cases of a claim together with 95% confidence (Bonferroni). So a claim of difference about
+#    identical networks holds in at most 5% of repetitions, and fails in at most 5%; a claim of equality holds in at most 5%
+#    when the true difference equals its margin (tests/neuronal_papers/test_judge.py simulates this).
+# 3. A claim of equality names its margin. It holds if the interval lies within the margin, and fails if it lies outside.
+# 4. Seeds that split the same rows into training and test sets are alike: the interval is wider by what the splits have in
+#    common (Nadeau & Bengio, Machine Learning 52, 2003).
+# 5. With ten such splits no single data set can show an effect below 1.7 standard deviations, and with any number none
+#    below 1.2. A claim about several data sets therefore pools them: the mean over the sets of the standardised effects,
+#    which are independent. With six sets of ten splits it shows effects from 0.7 standard deviations on.
+# 6. A run that failed counts as one at chance where accuracies are compared; leaving it out would flatter its network.
+#    Whoever takes the sample does this, and names the failed runs in the note of the case.
+# 7. One seed has no interval: the claim is inconclusive. Numbers that agree exactly over several seeds are their interval.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from statistics import fmean, stdev
+from typing import Any, Literal, Protocol
+
+from scipy.special import stdtrit
+
+VERSION = 1
+"""Changes with every change of a rule; results record the version they were judged by."""
+CONFIDENCE = 0.95
+RULES = (
+    "A claim **holds** if the 95% interval (Student's t over seeds, for all cases of the claim together by Bonferroni) "
+    "lies on the claimed side, **fails** if it excludes the claim, and is **inconclusive** otherwise. **False as stated** "
+    "means a counterexample or a proof. A claim of equality names its margin and holds if the interval lies within it. A "
+    "claim about several cases holds if it holds in all, and fails if it fails in one. Data sets whose splits overlap are "
+    "pooled, in standard deviations. What the seeds at hand could have shown is stated where they showed nothing."
+)
+
+Outcome = Literal["holds", "fails", "inconclusive", "false as stated", "not measured"]
+Result = Mapping[str, Any]
+"""A result file of ``neuronal reproduce``."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One sample that a claim is about.
+
+    Args:
+        label: What it is of, in a few words.
+        values: One number per seed.
+        overlap: Test rows per training row, where every seed draws both from the same rows; else 0.
+        note: What the reader needs to know of it, such as failed runs.
+        is_open: The sample cannot decide for a reason the note gives, such as too short a training.
+    """
+
+    label: str
+    values: Sequence[float]
+    overlap: float = 0.0
+    note: str = ""
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One case made of independent samples in different units: its effect is the mean of their standardised means."""
+
+    label: str
+    samples: Sequence[Case]
+    note: str = ""
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Mean of a sample and the interval that holds together with those of the other cases."""
+
+    mean: float
+    low: float
+    high: float
+    num_seeds: int
+
+    @property
+    def half(self) -> float:
+        """The smallest effect that this sample could have shown."""
+        return (self.high - self.low) / 2
+
+
+class Side(Protocol):
+    """What a claim says of a mean: ``True`` and ``False`` are decided, ``None`` is open."""
+
+    def decide(self, interval: Interval) -> bool | None: ...
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Above:
+    """The mean is above ``bound``."""
+
+    bound: float = 0.0
+
+    def decide(self, interval: Interval) -> bool | None:
+        return True if interval.low > self.bound else False if interval.high < self.bound else None
+
+    def __str__(self) -> str:
+        return f"above {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Below:
+    """The mean is below ``bound``."""
+
+    bound: float = 0.0
+
+    def decide(self, interval: Interval) -> bool | None:
+        return True if interval.high < self.bound else False if interval.low > self.bound else None
+
+    def __str__(self) -> str:
+        return f"below {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Within:
+    """The mean is no further than ``margin`` from ``centre``."""
+
+    margin: float
+    centre: float = 0.0
+
+    def decide(self, interval: Interval) -> bool | None:
+        low, high = self.centre - self.margin, self.centre + self.margin
+        if low <= interval.low and interval.high <= high:
+            return True
+        return False if interval.low > high or interval.high < low else None
+
+    def __str__(self) -> str:
+        return f"within {self.margin:g}" + (f" of {self.centre:g}" if self.centre else "")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper, or this project, says of measured numbers.
+
+    Args:
+        text: The claim in words.
+        cases: A result to the samples the claim is about; none where the result lacks them.
+        side: Where their means have to lie.
+        unit: Of the numbers.
+        digits: Format of the numbers.
+        needs: ``all`` cases or just ``some``.
+        beyond_paper: No paper claims it.
+        reproduce_with: Options of the command that measures it, where they are not those of the result.
+    """
+
+    text: str
+    cases: Callable[[Result], Sequence[Case | Pooled]]
+    side: Side
+    unit: str = "points"
+    digits: str = "+.2f"
+    needs: Literal["all", "some"] = "all"
+    beyond_paper: bool = False
+    reproduce_with: str = ""
+
+    def judge(self, result: Result) -> Finding:
+        cases = list(self.cases(result))
+        intervals = [_interval(case, len(cases)) for case in cases]
+        decided = [
+            None if interval is None or case.is_open else self.side.decide(interval)
+            for case, interval in zip(cases, intervals, strict=True)
+        ]
+        outcome = _outcome(decided, self.needs) if any(intervals) else "not measured"
+        return Finding(self.text, outcome, self._numbers(cases, intervals, decided), self.beyond_paper)
+
+    def _numbers(
+        self, cases: Sequence[Case | Pooled], intervals: Sequence[Interval | None], decided: Sequence[bool | None]
+    ) -> str:
+        parts = []
+        if len(cases) > 1:
+            counts = f"holds in {decided.count(True)} of {len(cases)}"
+            parts.append(counts + (f", fails in {decided.count(False)}" if False in decided else ""))
+        parts += [self._shown(case, interval) for case, interval in zip(cases, intervals, strict=True)]
+        seeds = sorted({interval.num_seeds for interval in intervals if interval})
+        if seeds:
+            parts.append(
+                f"{self.unit}, {self.side}; {' or '.join(map(str, seeds))} seed{'s' * (seeds != [1])}".lstrip(", ")
+            )
+        halves = [i.half for i, done in zip(intervals, decided, strict=True) if i and done is None and i.half < inf]
+        if halves and not isinstance(self.side, Within):
+            parts.append(f"could have shown {max(halves):{self.digits.lstrip('+')}}")
+        return "; ".join(parts)
+
+    def _shown(self, case: Case | Pooled, interval: Interval | None) -> str:
+        label = f"{case.label} " if case.label else ""
+        if interval is None:
+            return f"{label}no numbers" + (f" ({case.note})" if case.note else "")
+        text = f"{label}{interval.mean:{self.digits}}"
+        if interval.num_seeds > 1:
+            text += f" ({interval.low:{self.digits}} to {interval.high:{self.digits}})"
+        return text + (f", {case.note}" if case.note else "")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Items that were looked at one by one: how many contradict a claim, and how many leave it open.
+
+    ``numbers`` are what a page shows of them.
+    """
+
+    items: int
+    against: int
+    numbers: str
+    undecided: int = 0
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A claim about every item that was looked at: one item that contradicts it makes it false as stated.
+
+    Args:
+        text: The claim in words.
+        evidence: A result to what was counted; ``None`` where the result lacks it.
+        beyond_paper: No paper claims it.
+        reproduce_with: Options of the command that measures it, where they are not those of the result.
+    """
+
+    text: str
+    evidence: Callable[[Result], Evidence | None]
+    beyond_paper: bool = False
+    reproduce_with: str = ""
+
+    def judge(self, result: Result) -> Finding:
+        evidence = self.evidence(result)
+        if evidence is None or not evidence.items:
+            return Finding(self.text, "not measured", evidence.numbers if evidence else "", self.beyond_paper)
+        outcome: Outcome = "false as stated" if evidence.against else "inconclusive" if evidence.undecided else "holds"
+        return Finding(self.text, outcome, evidence.numbers, self.beyond_paper)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim, its outcome, and the numbers that decide it."""
+
+    claim: str
+    outcome: Outcome
+    numbers: str
+    beyond_paper: bool = False
+    command: str = ""
+    """What measures it again."""
+
+
+def judge(claims: Sequence[Claim | Fact], result: Result) -> list[Finding]:
+    """A finding for each claim, with the command that measures it again."""
+    findings = []
+    for claim in claims:
+        command = result["command"]
+        if claim.reproduce_with:
+            command = f"neuronal reproduce {result['reproduction']} {claim.reproduce_with}"
+        findings.append(replace(claim.judge(result), command=command))
+    return findings
+
+
+def paired(own: Mapping[Any, float], other: Mapping[Any, float], factor: float = 1.0) -> list[float]:
+    """``factor`` times the differences between two networks, over the seeds both have."""
+    return [factor * (own[seed] - other[seed]) for seed in own if seed in other]
+
+
+def _interval(case: Case | Pooled, num_cases: int) -> Interval | None:
+    """The interval of one of ``num_cases`` cases; ``None`` without numbers."""
+    if isinstance(case, Pooled):
+        samples = [sample for sample in case.samples if len(sample.values) > 1]
+        if not samples:
+            return None
+        effects, variances = zip(*map(_standardised, samples), strict=True)
+        mean, error = fmean(effects), sqrt(sum(variances)) / len(samples)
+        count = min(len(sample.values) for sample in samples)
+    elif not case.values:
+        return None
+    else:
+        mean, count = fmean(case.values), len(case.values)
+        if count < 2:
+            return Interval(mean, -inf, inf, count)
+        deviation = stdev(case.values)
+        # Subtraction leaves rounding of the last digit where all values are the same.
+        error = 0.0 if deviation < 1e-12 else deviation * sqrt(1 / count + case.overlap)
+    half = float(stdtrit(count - 1, 1 - (1 - CONFIDENCE) / 2 / num_cases)) * error
+    return Interval(mean, mean - half, mean + half, count)
+
+
+def _standardised(sample: Case) -> tuple[float, float]:
+    """Mean of a sample in its own standard deviations, and the variance of that mean."""
+    deviation = stdev(sample.values)
+    if deviation < 1e-12:
+        return 0.0, 0.0
+    return fmean(sample.values) / deviation, 1 / len(sample.values) + sample.overlap
+
+
+def _outcome(decided: Sequence[bool | None], needs: str) -> Outcome:
+    enough, against = (all, any) if needs == "all" else (any, all)
+    if enough(one is True for one in decided):
+        return "holds"
+    return "fails" if against(one is False for one in decided) else "inconclusive"

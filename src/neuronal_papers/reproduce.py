@@ -1,0 +1,159 @@
+"""Runs a reproduction: trains what it needs, measures, judges, and keeps the result with all that made it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from neuronal.core.files import make_writable, plain_json, write_whole
+from neuronal.experiments import Crew, NothingLeft, Watch, Work, environment, has_locks
+from neuronal.names import find
+from neuronal.train import is_first_process, processes
+from neuronal_papers.core import SCALES, Reproduction, Setting
+from neuronal_papers.judge import VERSION, Result
+from neuronal_papers.reached import digest_of
+
+
+def reproduce(
+    reproduction: Reproduction,
+    scale: str,
+    *,
+    runs: Path,
+    results: Path,
+    seeds: Sequence[int] | None = None,
+    models: Sequence[str] = (),
+    pretrained: bool = False,
+    workers: int = 1,
+    watch: Watch | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Path:
+    """Runs one table or figure at one scale and writes its result; returns the file.
+
+    What was trained is kept under ``runs``, for this and all other reproductions, and not trained again.
+
+    Args:
+        reproduction: The table or figure.
+        scale: One of its scales.
+        runs: Where trained networks are kept.
+        results: Where the result goes, below a folder of the paper's name.
+        seeds: In place of the recipes' own.
+        models: Models to measure in place of its own, where it takes models by name.
+        pretrained: With the weights that timm or torchvision download.
+        workers: Processes that divide the trainings, this one among them; each has one thread. A script that asks for more
+            than one needs ``if __name__ == "__main__":``, as all that starts processes does.
+        watch: Told of the trainings.
+        say: Told what is going on, in a line now and then.
+
+    Raises:
+        ValueError: The scale, or the data, are not there; in one line.
+    """
+    setting, command = _asked_for(reproduction, scale, seeds, models, pretrained)
+    if workers > 1 and processes().num_processes > 1:
+        raise ValueError("--workers starts processes of its own: run neuronal reproduce without torchrun.")
+    started, file = perf_counter(), result_file(reproduction.name, scale, results)
+    place = runs / "reproductions"
+    crew = Crew(workers - 1, partial(_work_too, reproduction.measure, setting, place))
+    # Before the work, which may be long and would be lost.
+    make_writable(file.parent)
+    make_writable(place)
+    if workers > 1 and not has_locks(place):
+        raise ValueError(f"--workers needs a file system with locks, {runs} has none. Choose another place with --out.")
+    with crew:
+        # Asked at the start: files may change while it runs, and with them the commit.
+        machine = environment()
+        work = Work(place, watch, say, crew, measured_by=digest_of(reproduction.measure))
+        measured = reproduction.measure(setting, work)
+    result = {
+        **_heading(reproduction, scale, command),
+        "recipes": [recipe.to_json() for recipe in setting.recipes],
+        "options": setting.options,
+        "result": measured,
+        "seconds": perf_counter() - started,
+        "network_seconds": work.network_seconds,
+        "workers": 1 + crew.started,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "environment": machine,
+    }
+    if is_first_process():
+        # As it will be read: tuples as lists, and names in place of numbers.
+        write_result(file, reproduction, json.loads(plain_json(result)))
+    return file
+
+
+def _work_too(measure: Callable[[Setting, Work], object], setting: Setting, runs: Path) -> None:
+    """What each worker does: the same measurement, for the cached rows it makes on the way."""
+    with suppress(NothingLeft):
+        measure(setting, Work(runs, helps=True, measured_by=digest_of(measure)))
+
+
+def write_result(file: Path, reproduction: Reproduction, result: Result) -> None:
+    """Writes a result with the outcomes of its claims and the version of the rules that gave them."""
+    outcomes = {}
+    if result["scale"] != "smoke":
+        outcomes = {finding.claim: finding.outcome for finding in reproduction.findings(reproduction.current(result))}
+    judged = {"version": VERSION, "outcomes": outcomes}
+    write_whole(file, plain_json({**result, "judged": judged}) + "\n")
+
+
+def _asked_for(
+    reproduction: Reproduction, scale: str, seeds: Sequence[int] | None, models: Sequence[str], pretrained: bool
+) -> tuple[Setting, str]:
+    """What to run, and the command that asks for it."""
+    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
+    command = f"neuronal reproduce {reproduction.name} --scale {scale}"
+    if seeds is not None:
+        setting = _with_seeds(setting, tuple(seeds), f"{reproduction.name} at scale {scale}")
+        command += f" --seeds {','.join(map(str, seeds))}"
+    if pretrained and not models:
+        raise ValueError("--pretrained is about models named with --model, got none.")
+    if models:
+        if not reproduction.takes_models:
+            raise ValueError(f"{reproduction.name} trains its own networks and takes no model, got {models[0]}.")
+        setting = replace(setting, options={**setting.options, "models": tuple(models), "pretrained": pretrained})
+        command += "".join(f" --model {name}" for name in models) + (" --pretrained" if pretrained else "")
+    return setting, command
+
+
+def _with_seeds(setting: Setting, seeds: tuple[int, ...], name: str) -> Setting:
+    """Those of the recipes, or of the options where a measurement trains networks of its own."""
+    if not setting.recipes and "seeds" not in setting.options:
+        raise ValueError(f"{name} trains nothing and takes no seeds, got {', '.join(map(str, seeds))}.")
+    own = {"seeds": seeds} if "seeds" in setting.options else {}
+    recipes = tuple(replace(recipe, seeds=seeds) for recipe in setting.recipes)
+    return replace(setting, recipes=recipes, options={**setting.options, **own})
+
+
+def _heading(reproduction: Reproduction, scale: str, command: str) -> dict[str, Any]:
+    """What a result says of itself before its numbers."""
+    return {
+        "reproduction": reproduction.name,
+        "title": reproduction.title,
+        "where": reproduction.where,
+        "scale": scale,
+        "scale_means": SCALES[scale],
+        "command": command,
+        "reported": reproduction.reported if scale in reproduction.comparable else {},
+        "departs": reproduction.departs,
+    }
+
+
+def result_file(name: str, scale: str, results: Path) -> Path:
+    paper, _, short = name.partition("/")
+    return results / paper / f"{short}.{scale}.json"
+
+
+def read_result(file: Path) -> Mapping[str, Any]:
+    """A result as it was written; ``ValueError`` for a file that is none."""
+    try:
+        result: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        _ = result["reproduction"], result["result"]
+    except (OSError, ValueError, KeyError, TypeError) as wrong:
+        raise ValueError(f"{file} is not a result of neuronal reproduce ({wrong}).") from wrong
+    return result
