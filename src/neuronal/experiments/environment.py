@@ -120,6 +120,6 @@ def _commit() -> str:
         # An installed copy may lie inside somebody else's repository, whose commit would say nothing.
         if Path(git("rev-parse", "--show-toplevel")).resolve() / "src" / "neuronal" != package:
             return os.environ.get("NEURONAL_COMMIT", "unknown")
-        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain", ".") else "")
+        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain", "..") else "")
     except (OSError, subprocess.SubprocessError):
         return os.environ.get("NEURONAL_COMMIT", "unknown")
