@@ -1,6 +1,6 @@
 """Judges all results again: ``python tools/judge_results.py``, after a change of claims or of the rules.
 
-Every file below ``results/`` of a reproduction records the outcomes of its claims and the version of the rules; numbers stay.
+Every file below ``results/`` of a reproduction records its outcomes and the rules' version; numbers do not change.
 """
 
 from __future__ import annotations
