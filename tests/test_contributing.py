@@ -1,4 +1,4 @@
-"""CONTRIBUTING's way to add a neuron, followed to the letter in a copy of the package."""
+"""CONTRIBUTING's ways to add a neuron and a table, followed to the letter in a copy of the packages."""
 
 import json
 import os
@@ -12,16 +12,17 @@ import pytest
 from neuronal.nn.families import FAMILIES
 from tests.conftest import ROOT
 
-BLOCKS = re.findall(r"```python\n# src/neuronal/(.*?)\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```python\n# src/(.*?)\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """The package with the described neuron: a file that is not there is made, to one that is there the block is added."""
+    """The packages with what is described: a new file is written, to an existing one the block is appended."""
     folder = tmp_path_factory.mktemp("copy")
-    shutil.copytree(ROOT / "src" / "neuronal", folder / "neuronal", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("neuronal", "neuronal_papers"):
+        shutil.copytree(ROOT / "src" / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     for file, block in BLOCKS:
-        with (folder / "neuronal" / file).open("a") as opened:
+        with (folder / file).open("a") as opened:
             opened.write("\n" + block)
     return folder
 
@@ -58,4 +59,20 @@ for kind, layer in (("Linear", family.Linear(3, 2)), ("Conv1d", family.Conv1d(1,
 
 
 def test_the_described_code_is_clean(copied):
-    python(copied, "-m", "ruff", "check", "--isolated", "neuronal/nn/half_bias.py")
+    new = ("neuronal/nn/half_bias.py", "neuronal_papers/zero_bias/few_units.py")
+    python(copied, "-m", "ruff", "check", "--isolated", "--line-length", "120", *new)
+
+
+def test_a_table_takes_two_files_in_one_folder():
+    files = [file for file, _ in BLOCKS if file.startswith("neuronal_papers/")]
+    assert len(files) == 2
+    assert len({file.rpartition("/")[0] for file in files}) == 1
+
+
+def test_the_described_table_is_listed_run_and_shown(copied):
+    assert "zero_bias/few_units" in python(copied, "-m", "neuronal", "reproduce", "--list").split()
+    words = ["zero_bias/few_units", "--seeds", "0,1", "--results", "results", "--out", "runs"]
+    shown = python(copied, "-m", "neuronal", "reproduce", *words)
+    assert "Accuracy with eight hidden units" in shown
+    assert "2 seeds" in shown
+    assert "## Accuracy with eight hidden units" in python(copied, "-m", "neuronal", "findings", "zero_bias")
