@@ -31,6 +31,13 @@ def one_seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def as_on_cuda(monkeypatch):
+    """Operations take the path of a GPU, with kernels interpreted where there is none; products keep all their digits."""
+    monkeypatch.setattr("neuronal.ops.dispatch.is_cuda", lambda x: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
 @pytest.fixture(scope="session")
 def quick() -> Recipe:
     """A real experiment that takes a fraction of a second."""

@@ -57,22 +57,11 @@ def test_a_network_that_fails_is_a_line_of_the_table(monkeypatch):
 def test_the_networks_are_those_asked_for():
     assert {(case.model, case.side, case.batch) for case in CASES} == {("resnet18", 32, 512), ("resnet50", 224, 128)}
     assert {neuron: limit for case in CASES for neuron, limit in case.limits.items()} == {
-        "geometric": 1.03,
-        "geometric at once": 1.03,
+        "geometric": 1.05,
         "zero_bias": 1.00,
-        "farkas": 1.02,
-        "farkas at once": 1.02,
+        "farkas": 1.05,
     }
     assert all(case.eager == (case.model == "resnet18") for case in CASES)
-
-
-def test_at_once_asks_for_one_kernel(monkeypatch):
-    asked = []
-    monkeypatch.setattr(networks, "at_once", lambda model: asked.append(model) or model)
-    networks.network(TINY, "farkas", CPU.device)
-    assert not asked
-    assert networks.network(TINY, "farkas at once", CPU.device) is asked[0]
-    assert asked[0].recipe["neuron"] == "farkas"
 
 
 def test_a_step_is_one_of_sgd_with_momentum():

@@ -8,18 +8,11 @@ from torch import nn
 
 from neuronal.nn import ImplicitBiasConv2d, ImplicitBiasLinear
 from neuronal.ops import learnt_field
-from neuronal.ops.kernels import mean_field as kernels
 
 pytest.importorskip("triton", reason="needs triton")
+pytestmark = pytest.mark.usefixtures("as_on_cuda")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-
-
-@pytest.fixture(autouse=True)
-def kernels_take_all(monkeypatch):
-    """As on a GPU, where convolutions are not to round to 10 bits."""
-    monkeypatch.setattr(kernels, "on_device", lambda a: True)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
 def agree(layer, x, *, rounding=0.0, change=lambda z: z):

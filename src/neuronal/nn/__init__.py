@@ -19,7 +19,6 @@ from neuronal.nn.residual import (
     ScaledStandardisedLinear,
     fixup_,
 )
-from neuronal.nn.whole_model import at_once
 from neuronal.nn.zero_bias import ZeroBiasConv1d, ZeroBiasConv2d, ZeroBiasConv3d, ZeroBiasLinear
 
 __all__ = [
@@ -51,6 +50,5 @@ __all__ = [
     "ZeroBiasConv2d",
     "ZeroBiasConv3d",
     "ZeroBiasLinear",
-    "at_once",
     "fixup_",
 ]

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+from neuronal.ops import dispatch
 from neuronal.ops.farkas import closed, closing_bias, guarantee, weight_and_bias
-from neuronal.ops.fusable import is_fusable
 
 Aggregate = Literal["sum", "mean"]
 Rule = Literal["softplus", "max"]
@@ -216,7 +216,8 @@ class _Farkas(StandIn):
 
     def _weight_and_bias(self) -> tuple[Tensor, Tensor | None]:
         balance = self.balance
-        if not (self.rows.is_cuda and self.rows.dtype == torch.float32 and balance.is_fixed and is_fusable()):
+        has_kernel = dispatch.is_cuda(self.rows) and self.rows.dtype == torch.float32 and balance.is_fixed
+        if not (has_kernel and dispatch.can_launch_triton()):
             return self.weight, self.bias
         return weight_and_bias(
             self.rows, balance.offsets, balance.last, base=balance.base, margin=balance.margin, cutoff=balance.cutoff
@@ -232,7 +233,7 @@ class _Farkas(StandIn):
 
     def forward(self, x: Tensor) -> Tensor:
         if self._groups == 1:
-            return self._map(x, *(self._ready() or self._weight_and_bias()))
+            return self._map(x, *self._weight_and_bias())
         # A weight in space of weights would need every group's inputs, so the outputs are added up instead.
         free = self._map(x, self._padded(), None)
         batched = free.dim() == len(self._weight_shape)

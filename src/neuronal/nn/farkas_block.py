@@ -7,16 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from neuronal.nn.farkas import Balance, FarkasConv2d, need_two
 from neuronal.nn.standard import Device, Dtype
-from neuronal.ops.farkas import relu_of_closed_sum
-from neuronal.ops.fusable import HAS_TRITON, is_unwatched
 
 Norm = Callable[[int], nn.Module]
-MOST = 4096
-"""Channels the kernel for the end of a block has room for."""
 
 
 class FarkasResidual(nn.Module):
@@ -128,38 +123,8 @@ class _FarkasBlock(nn.Module):
             raise ValueError(
                 f"{type(self).__name__} needs a batch of images, (batch, channels, h, w), got {tuple(x.shape)}."
             )
-        y: Tensor = self.norm(self._closed(x, self.branch(x)))
+        y: Tensor = self.norm(self.relu(self.close(x + self.branch(x))))
         return y
-
-    def _closed(self, x: Tensor, h: Tensor) -> Tensor:
-        """relu(close(x + h)): on a GPU by one kernel, where nobody wants to see what is between."""
-        fits = is_unwatched() and x.shape == h.shape and _is_made_for_kernel(x) and _is_made_for_kernel(h)
-        if fits and _is_unchanged(self.relu, nn.ReLU) and _is_unchanged(self.close, FarkasResidual):
-            balance = self.close.balance
-            offsets, last = balance.offsets, balance.last
-            is_fixed = balance.log_multipliers is None
-            known = _is_unchanged(balance, Balance) and is_fixed and x.shape[1] == self.close.channels <= MOST
-            if known and offsets is not None and last is not None:
-                numbers = {"base": balance.base, "margin": balance.margin, "cutoff": balance.cutoff}
-                return relu_of_closed_sum(x, h, offsets, last, **numbers, is_max=balance.rule == "max")
-        y: Tensor = self.relu(self.close(x + h))
-        return y
-
-
-def _is_made_for_kernel(x: Tensor) -> bool:
-    known = (torch.float32, torch.bfloat16, torch.float16)
-    return HAS_TRITON and type(x) is Tensor and on_device(x) and x.dtype in known and x.numel() > 0
-
-
-def on_device(x: Tensor) -> bool:
-    return x.is_cuda
-
-
-def _is_unchanged(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether a call of the module is what its class says, and nobody is told of it."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    own = type(module) is kind and getattr(module.forward, "__func__", None) is kind.forward
-    return own and not any(hooks) and not _has_any_global_hook()
 
 
 def _activated(conv: FarkasConv2d, norm: Norm | None) -> list[nn.Module]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
-from neuronal.ops.fusable import is_of_several
+from neuronal.ops import dispatch
 from neuronal.ops.sphere import angles_of, direction, weight_and_bias
 
 Init = Literal["sphere", "published"]
@@ -144,10 +144,10 @@ class _Geometric(StandIn):
 
     def forward(self, x: Tensor) -> Tensor:
         # A convolution of images in channels_last order wants its weight so, and would copy it.
-        is_image = len(self._weight_shape) == 4 and not is_of_several(x)
+        is_image = len(self._weight_shape) == 4 and not dispatch.is_vmapped(x)
         last = is_image and x.is_contiguous(memory_format=torch.channels_last)
         if self.activation is None:
-            return self._map(x, *(self._ready() or self._weight_and_bias(channels_last=last)))
+            return self._map(x, *self._weight_and_bias(channels_last=last))
         z = self._map(x, *self._weight_and_bias(scaled=False, channels_last=last))
         channel_last = self._plain is nn.Linear
         scale = self.scale.to(z.dtype)

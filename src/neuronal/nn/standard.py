@@ -59,7 +59,6 @@ class StandIn(nn.Module):
     """
 
     _plain: ClassVar[type[Plain]]
-    _made: tuple[Tensor, Tensor | None] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Shows the neuron's own options in the signature, where the shape's constructor only hands them on."""
@@ -102,13 +101,6 @@ class StandIn(nn.Module):
     def fan_in(self) -> int:
         """Inputs a unit sees."""
         return prod(self._weight_shape[1:])
-
-    def _ready(self) -> tuple[Tensor, Tensor | None] | None:
-        """Weight and bias if they were made beforehand; not if that was under autocast and the layer is called without."""
-        if self._made is None:
-            return None
-        kind, dtype = self._made[0].device.type, self._made[0].dtype
-        return self._made if dtype == torch.float32 or torch.is_autocast_enabled(kind) else None
 
     def _map(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The plain layer's map with the given weight and bias; torch's error for a wrong input, with our name."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from neuronal.ops.fusable import is_unwatched
+from neuronal.ops import dispatch
 
 
 def is_shared() -> bool:
@@ -30,7 +30,7 @@ def centred(x: Tensor, shift: Tensor | None = None) -> tuple[Tensor, Tensor]:
     Returns:
         Of the shape and dtype of ``x``; and ``(channels,)``, which is not for gradients to flow through.
     """
-    if is_unwatched() and _is_plain(x):
+    if dispatch.is_plain_eager() and _is_plain(x):
         found: tuple[Tensor, Tensor] = _Centred.apply(x, shift)
         return found
     mean = _mean(x)
@@ -65,7 +65,7 @@ class _Centred(torch.autograd.Function):
             return None, None
         of_x, of_shift = ctx.needs_input_grad
         is_last = not torch.is_grad_enabled()
-        centring = _centred_at_once if is_last and is_unwatched() and _is_plain(g) else centred
+        centring = _centred_at_once if is_last and dispatch.is_plain_eager() and _is_plain(g) else centred
         found, mean = centring(g, None) if of_x else (None, None)
         if not of_shift:
             return found, None

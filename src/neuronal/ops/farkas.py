@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuronal.ops.fusable import is_unwatched
-
 
 def closed(rows: Tensor, multipliers: Tensor) -> Tensor:
     r"""``rows`` and, behind them, minus their weighted sum: :math:`v_m = -\sum_{j<m} \lambda_j v_j`."""
@@ -29,7 +27,8 @@ def weight_and_bias(
 
     Under autocast they come in autocast's precision at once. The rows keep their order of memory.
     """
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else rows.dtype
+    kind = rows.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else rows.dtype
     offsets = None if offsets is None else offsets.contiguous()
     found = _WeightAndBias.apply(rows, offsets, last, base, margin, cutoff, dtype)
     return (found, None) if isinstance(found, Tensor) else found
@@ -77,80 +76,6 @@ def gradients(
         return d_rows, None, None
     g_bias = g_bias.to(rows.dtype)
     return d_rows, g_bias[:-1] - base * g_bias[-1], g_bias[-1] * last.sigmoid()
-
-
-def relu_of_closed_sum(
-    x: Tensor,
-    h: Tensor,
-    offsets: Tensor,
-    last: Tensor,
-    *,
-    base: float,
-    margin: float,
-    cutoff: float,
-    is_max: bool = False,
-) -> Tensor:
-    """relu of a sum, ``(batch, channels, ...)``, whose last channel closes the others, on a GPU: one kernel each way.
-
-    Channels that have an offset are kept; one more, if there is one, is dropped. All multipliers are ``base``. ``is_max``
-    for the paper's last bias: ``last`` itself, where it is larger than what is needed.
-    """
-    y: Tensor = _ReluOfClosedSum.apply(x, h, offsets, last, base, margin, cutoff, is_max)
-    return y
-
-
-class _ReluOfClosedSum(torch.autograd.Function):
-    """The fused kernels; a gradient that is differentiated again, or looked at, is built from plain steps."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        h: Tensor,
-        offsets: Tensor,
-        last: Tensor,
-        base: float,
-        margin: float,
-        cutoff: float,
-        is_max: bool,
-    ) -> Tensor:
-        from neuronal.ops.kernels import farkas_sum
-
-        y = farkas_sum.relu_of_closed_sum(x, h, offsets, last, base, margin, cutoff, is_max)
-        is_larger = last >= cutoff * (1 + base * len(offsets)) - base * offsets.sum() if is_max else None
-        ctx.save_for_backward(y, last, is_larger)
-        ctx.base, ctx.channels = base, x.shape[1]
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        y, last, is_larger = ctx.saved_tensors
-        # Not many gradients at once, of which autograd makes one tensor.
-        plain = type(g) is Tensor and not torch._C._functorch.is_legacy_batchedtensor(g)
-        if torch.is_grad_enabled() or not plain or not is_unwatched():
-            d, *of_biases = _gradients_of_sum(y, last, g, ctx.base, ctx.channels, is_larger)
-        else:
-            from neuronal.ops.kernels import farkas_sum
-
-            d, *of_biases = farkas_sum.gradients(y, last, g, ctx.base, ctx.channels, is_larger)
-        return (d, d, *of_biases, None, None, None, None)
-
-
-def _gradients_of_sum(
-    y: Tensor, last: Tensor, g: Tensor, base: float, channels: int, is_larger: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Those for the sum, the offsets and ``last``, in steps that can be differentiated."""
-    g = g.masked_fill(y <= 0, 0)
-    d = g[:, :-1] - base * g[:, -1:]
-    d_offsets = d.sum([0, *range(2, d.dim())], dtype=last.dtype)
-    of_last = g[:, -1].sum(dtype=last.dtype)
-    if is_larger is None:
-        d_last = of_last * last.sigmoid()
-    else:
-        d_last = of_last * is_larger
-        d_offsets = d_offsets + base * d_last
-    dropped = torch.zeros_like(g[:, : channels - d.shape[1]])
-    return torch.cat([d, dropped], 1), d_offsets, d_last
 
 
 def closing_bias(free: Tensor, multipliers: Tensor, slack: Tensor | float, cutoff: float) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuronal.ops.fusable import is_of_several
+from neuronal.ops import dispatch
 from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.mean_field import MAX_STEPS, Solution
 
@@ -95,7 +95,7 @@ class _Once(torch.autograd.Function):
 
 def laid_out_like(a: Tensor, z: Tensor) -> Tensor:
     """z with the channels where they are in a: first, or last in memory."""
-    if is_of_several(a):
+    if dispatch.is_vmapped(a):
         return z
     for dims, layout in ((4, torch.channels_last), (5, torch.channels_last_3d)):
         if a.dim() == dims and a.is_contiguous(memory_format=layout) and not a.is_contiguous():

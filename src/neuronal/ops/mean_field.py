@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuronal.ops.fusable import is_of_several
+from neuronal.ops import dispatch
 from neuronal.ops.groups import all_finite, groups
 from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.newton import largest, linear, newton, sums_over
@@ -82,7 +82,7 @@ def solve(
         raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = _numbers(coupling, "coupling", a, work), _numbers(slope, "slope", a, work)
-    if check and not torch.compiler.is_compiling() and not any(map(is_of_several, (lam, p))):
+    if check and not torch.compiler.is_compiling() and not any(map(dispatch.is_vmapped, (lam, p))):
         both = (lam, p) if len(lam) == len(p) or 1 in (len(lam), len(p)) else (_per_row(t, len(a)) for t in (lam, p))
         check_unique(*without_nan(*both)[:2])
     value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps)

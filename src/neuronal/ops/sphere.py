@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from neuronal.ops.fusable import is_fusable
+from neuronal.ops import dispatch
 
 # Note [Gradient without division]
 # With g = dL/du and R_k = cos(theta_k) g_k + sin(theta_k) R_{k+1}, R_n = g_n, the gradient is
@@ -73,13 +73,14 @@ def weight_and_bias(
         shape: That of the weight, ``(units, ...)`` with n entries per unit.
         channels_last: The order of memory the layer wants to read the weight in, where it can be had for nothing.
     """
-    if not delta.is_cuda or delta.dtype != torch.float32 or not is_fusable():
+    if not dispatch.is_cuda(delta) or delta.dtype != torch.float32 or not dispatch.can_launch_triton():
         u = direction(delta)
         if scale is None:
             return u.view(shape), offset
         return (scale.unsqueeze(1) * u).view(shape), None if offset is None else scale * offset
     scale = delta.new_ones(delta.shape[0]) if scale is None else scale
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else delta.dtype
+    kind = delta.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else delta.dtype
     # One scale that all units share, or a piece of something larger, does not lie in memory as the kernel reads it.
     vectors = (scale.contiguous(), None if offset is None else offset.contiguous())
     found = _WeightAndBias.apply(delta, *vectors, tuple(shape), channels_last, dtype)

@@ -6,7 +6,6 @@ from neuronal.nn import FarkasConv2d, FarkasLinear
 from neuronal.ops.sphere import direction
 
 GEOMETRIC = [(5, 2), (4, 3), (3, 17), (4, 5, 3), (6, 3, 3, 3), (3, 4, 1, 2), (2, 3, 2, 2, 2), (1, 130), (2, 2500)]
-SUMS = [(3, 2), (1, 5, 1), (2, 5, 7), (2, 29, 3, 5), (3, 64, 2, 2), (1, 257, 9, 1), (2, 4, 3, 3, 2), (2, 2, 40, 31)]
 FARKAS = [(2, 1), (3, 5), (70, 40), (6, 3, 3, 3), (2, 4, 1, 2)]
 
 
@@ -74,67 +73,6 @@ def farkas(shape, *, device, channels_last=False, dtype=torch.float32, bias=True
         _close(got_bias, layer.bias, tolerance * units)
         _close(d_offsets, balance.offsets.grad, 1e-5)
         _close(d_last, balance.last.grad, 1e-5)
-
-
-def farkas_sum(
-    shape,
-    *,
-    device,
-    channels_last=False,
-    dtype=torch.float32,
-    other=None,
-    widen=False,
-    aggregate="sum",
-    cutoff=0.0,
-    above=None,
-):
-    """relu(close(x + h)) and its gradients against the formulas; the branch may have another dtype than the skip.
-
-    With ``above`` by the paper's rule, the last bias being larger than what is needed by so much, or smaller.
-    """
-    from neuronal.ops.kernels.farkas_sum import gradients, relu_of_closed_sum
-
-    generator = torch.Generator().manual_seed(sum(shape))
-    channels = shape[1]
-    num_free = channels if widen else channels - 1
-    base, margin = 1.0 if aggregate == "sum" else 1 / num_free, 0.01
-    given = [torch.randn(shape, generator=generator).to(kind) for kind in (dtype, other or dtype)]
-    offsets, last = torch.randn(num_free, generator=generator), torch.randn((), generator=generator)
-    if above is not None:
-        last = cutoff * (1 + base * num_free) - base * offsets.sum() + above
-    result = torch.promote_types(dtype, other or dtype)
-    g = torch.randn(shape[0], num_free + 1, *shape[2:], generator=generator).to(result)
-
-    z = (given[0].double() + given[1].double()).requires_grad_()
-    b, beta = offsets.double().requires_grad_(), last.double().requires_grad_()
-    free, spread = z[:, :num_free], [1] * (z.dim() - 2)
-    needed = cutoff * (1 + base * num_free) - base * b.sum()
-    closing_bias = beta.exp().log1p() + margin + needed if above is None else torch.maximum(beta, needed)
-    closing = closing_bias - base * free.sum(1, keepdim=True)
-    before = torch.cat([free + b.view(-1, *spread), closing], 1)
-    want = before.clamp(min=0)
-
-    order = torch.channels_last if channels_last else torch.contiguous_format
-    x, h = (t.to(device).contiguous(memory_format=order) for t in given)
-    y = relu_of_closed_sum(x, h, offsets.to(device), last.to(device), base, margin, cutoff, above is not None)
-    assert y.dtype == result
-    assert y.is_contiguous(memory_format=order)
-    # Results are as large as sums over all channels, and off by their dtype's spacing.
-    spacing = torch.finfo(result).eps
-    _close(y, want, 4 * spacing * (1 + want.abs().max().item()))
-    # What is 0 up to rounding may be on in one of the two only: the gradient is that of what was found.
-    before.backward(g.double() * (y.cpu() > 0))
-    rule = () if above is None else (torch.tensor(above > 0, device=device),)
-    d, d_offsets, d_last = gradients(y, last.to(device), g.to(device), base, channels, *rule)
-    assert d.dtype == result
-    assert d.is_contiguous(memory_format=order)
-    _close(d, z.grad, 4 * spacing * (1 + z.grad.abs().max().item()))
-    # Sums over all positions of terms of both signs.
-    size = 4e-6 * (want.numel() / want.shape[1]) ** 0.5
-    _close(d_offsets, b.grad, size)
-    _close(d_last, beta.grad, size)
-    again = gradients(y, last.to(device), g.to(device), base, channels, *rule)
-    assert all(torch.equal(one, other) for one, other in zip((d, d_offsets, d_last), again, strict=True))
 
 
 def _close(got, want, size):

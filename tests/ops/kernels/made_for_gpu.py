@@ -16,50 +16,15 @@ H200 = ("cuda", 90, 32)
 WHOLE, FLAG, NUMBERS, HALVES = "*fp32", "*i1", "*i64", "*bf16"
 # Types of arguments by name; others are pointers to float32, or whole numbers if the name is no pointer's.
 KINDS = {"converged_ptr": FLAG, "steps_ptr": NUMBERS, "tables_ptr": "*fp16"}
-KINDS |= dict.fromkeys(("weight", "bias", "g", "g_bias", "weights", "biases", "gs", "g_biases"), HALVES)
-KINDS |= dict.fromkeys(("skip", "branch", "result", "d_sum"), HALVES)
+KINDS |= dict.fromkeys(("weight", "bias", "g", "g_bias"), HALVES)
 KINDS |= dict.fromkeys(("base", "margin", "cutoff", "tolerance"), "fp32")
-INTEGERS = {
-    "blocks",
-    "rows",
-    "num_couplings",
-    "num_slopes",
-    "max_steps",
-    "units",
-    "inner",
-    "outer_stride",
-    "inner_stride",
-    "positions",
-    "tiles",
-}
-LAYERS = 20
-SEVERAL = {
-    "COUNT": LAYERS,
-    "STARTS": tuple(range(0, 512 * LAYERS + 1, 512)),
-    "SIZES": tuple((4608 - 9 * i, 9, i % 2) for i in range(LAYERS)),
-}
+INTEGERS = {"rows", "num_couplings", "num_slopes", "max_steps", "units", "inner", "outer_stride", "inner_stride"}
 GRADIENT = {"units": 1024, "WITH_COUPLING": True, "WITH_SLOPE": True}
-SUM = {"M": 259, "READ": 260, "HEAD": 256, "TAIL": 4, "MAX": False}
-WIDE = {"M": 2047, "READ": 2048, "HEAD": 1024, "TAIL": 1024, "MAX": False}
 CASES = {
     "sphere._forward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
     "sphere._backward": {"n": 4608, "BIAS": True, "BLOCK": 1024, "SHORT": True, "num_warps": 8},
-    "sphere_layers._forward": {**SEVERAL, "LAST": True, "BLOCK": 256, "SHORT": True, "num_warps": 2},
-    "sphere_layers._backward": {**SEVERAL, "LAST": True, "BLOCK": 256, "SHORT": True, "num_warps": 2},
     "farkas._forward": {"m": 511, "BIAS": True, "R": 256, "C": 16},
     "farkas._backward": {"BIAS": True, "R": 256, "C": 16},
-    "farkas_layers._forward": {**SEVERAL, "FACTORS": ((1.0, 0.0, 0.0),) * LAYERS, "R": 256, "C": 16},
-    "farkas_layers._backward": {**SEVERAL, "FACTORS": (1.0,) * LAYERS, "R": 256, "C": 16},
-    "farkas_sum._forward": {**SUM, "LAST": True, "R": 16, "num_warps": 8},
-    "farkas_sum._backward": {**SUM, "LAST": True, "R": 16, "num_warps": 8},
-    "farkas_sum._forward by the maximum": {**SUM, "MAX": True, "LAST": True, "R": 16, "num_warps": 8},
-    "farkas_sum._backward by the maximum": {**SUM, "MAX": True, "LAST": True, "R": 16, "num_warps": 8},
-    "farkas_sum._forward by images": {**SUM, "LAST": False, "R": 32, "num_warps": 16},
-    "farkas_sum._backward by images": {**SUM, "LAST": False, "R": 32, "num_warps": 16},
-    "farkas_sum._forward wide": {**WIDE, "LAST": True, "R": 2, "num_warps": 8},
-    "farkas_sum._backward wide": {**WIDE, "LAST": True, "R": 2, "num_warps": 8},
-    "farkas_sum._forward wide by images": {**WIDE, "LAST": False, "R": 4, "num_warps": 16},
-    "farkas_sum._backward wide by images": {**WIDE, "LAST": False, "R": 4, "num_warps": 16},
     "pairs.forward": {"R": 2, "N": 32, "num_warps": 1},
     "pairs.backward": {"WITH_SLOPE": True, "R": 2, "N": 32, "num_warps": 1},
     "grid.forward": {"ROWS": 16, "AGAIN": False, "W": 8, "V": 32, "num_warps": 4, "num_stages": 1},
@@ -84,22 +49,19 @@ def main(name):
     kernel = getattr(import_module(f"neuronal.ops.kernels.{module}"), function)
     options = dict(CASES[name])
     constants = {k: options.pop(k) for k in list(options) if k in kernel.arg_names}
-    several = LAYERS if module.endswith("_layers") else 0
-    signature = {argument: kind(argument, constants, several, module) for argument in kernel.arg_names}
+    signature = {argument: kind(argument, constants, module) for argument in kernel.arg_names}
     places = {(kernel.arg_names.index(k),): value for k, value in constants.items()}
     source = ASTSource(fn=kernel, signature=signature, constexprs=places)
     made = triton.compile(source, target=GPUTarget(*H200), options=options)
     print(json.dumps({"name": name, "triton": triton.__version__, **usage(made.asm["cubin"])}))
 
 
-def kind(argument, constants, several, module):
+def kind(argument, constants, module):
     if argument in constants:
         return "constexpr"
     found = KINDS.get(argument, "i32" if argument in INTEGERS or (len(argument) == 1 and argument != "g") else WHOLE)
     if module.startswith("farkas") and argument == "rows":
         found = WHOLE
-    if several and found not in ("i32", "fp32"):
-        return (found,) * several
     return found
 
 

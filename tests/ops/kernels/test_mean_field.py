@@ -114,13 +114,7 @@ def test_rows_of_all_kinds(units):
     assert of_rows.isfinite().all(0).tolist() == converged.tolist()
 
 
-@pytest.fixture
-def kernels_take_all(monkeypatch):
-    """As on a GPU."""
-    monkeypatch.setattr(kernels, "on_device", lambda a: True)
-
-
-@pytest.mark.usefixtures("kernels_take_all")
+@pytest.mark.usefixtures("as_on_cuda")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_solve_takes_them(dtype):
     a = torch.randn(3, 80, device=DEVICE).to(dtype)
@@ -141,7 +135,7 @@ def test_solve_takes_them(dtype):
     torch.testing.assert_close(lam.grad.double(), mu.grad, rtol=1e-3, atol=2e-3)
 
 
-@pytest.mark.usefixtures("kernels_take_all")
+@pytest.mark.usefixtures("as_on_cuda")
 def test_too_few_steps_are_reported():
     found = solve(torch.randn(2, 80, device=DEVICE), -0.5, 10.0, max_steps=1)
     assert not found.converged.any()

@@ -21,7 +21,7 @@ _PAIRS = (
 )
 _ONE_BY_ONE = (
     "twenty small kernels, one behind the other: the next layer's weights cannot be made while the last ones are used. "
-    "Tried: larger and smaller blocks (slower), a third of the instructions (no faster). `at once` makes one kernel of them"
+    "Tried: larger and smaller blocks (slower), a third of the instructions (no faster)."
 )
 NOTES: Mapping[str, Mapping[str, str]] = {
     "implicit": {

@@ -14,8 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from neuronal.ops.kernels.device import on_its_device
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.launch import on_its_device
 
 ROWS, COLUMNS = 256, 16
 """Of the tile a program works on: narrow, so that a layer of few inputs still keeps many programs busy."""
@@ -175,6 +174,3 @@ def order_of(rows: Tensor) -> Any:
 
 def dense(rows: Tensor) -> Tensor:
     return rows if order_of(rows) == torch.channels_last else rows.contiguous()
-
-
-settle(globals())

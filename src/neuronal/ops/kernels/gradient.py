@@ -9,10 +9,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from neuronal.ops.kernels.device_functions import TURNS, any_of, has_turn, looked_at, row_of
 from neuronal.ops.kernels.row_nodes import distances, halves, mean_tanh, sech2, smooth_part, spline, sums
-from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.tables import MARGIN, holds, needed
-from neuronal.ops.kernels.turns import TURNS, any_of, has_turn, looked_at, row_of
 
 # Inline assembly is for the GPU alone.
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
@@ -302,6 +301,3 @@ def backward(
             tl.program_id(0).to(tl.int64), g_ptr, z_ptr, coupling_ptr, slope_ptr, v_ptr, work_ptr, d_coupling_ptr,
             d_slope_ptr, num_couplings, num_slopes, units, WITH_COUPLING, WITH_SLOPE, NODES, C,
         )  # fmt: skip
-
-
-settle(globals())

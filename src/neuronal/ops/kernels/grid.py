@@ -12,8 +12,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from neuronal.ops.kernels.device_functions import TURNS, UNIT, any_of, has_turn, looked_at, remainder, row_of, shrinkage
 from neuronal.ops.kernels.halves import pair, reciprocal
-from neuronal.ops.kernels.interval import UNIT, remainder, shrinkage
 from neuronal.ops.kernels.nodes import (
     ALL,
     SIZE,
@@ -25,7 +25,6 @@ from neuronal.ops.kernels.nodes import (
     smooth_part,
     to_rows,
 )
-from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.spread import between, cell_of, read, shared, units_of, weighed
 from neuronal.ops.kernels.tables import (
     INVERSE,
@@ -39,7 +38,6 @@ from neuronal.ops.kernels.tables import (
     needed,
     spacing_index,
 )
-from neuronal.ops.kernels.turns import TURNS, any_of, has_turn, looked_at, row_of
 
 _TRIES = tl.constexpr(8)
 
@@ -317,6 +315,3 @@ def forward(
             row, row < rows, a_ptr, coupling_ptr, slope_ptr, z_ptr, work_ptr, residual_ptr, steps_ptr, spacing_ptr,
             tables_ptr, num_couplings, num_slopes, tolerance, max_steps, units, W, V,
         )  # fmt: skip
-
-
-settle(globals())

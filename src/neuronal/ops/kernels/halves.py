@@ -5,8 +5,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from neuronal.ops.kernels.settled import settle
-
 # Inline assembly is for the GPU alone.
 _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
@@ -87,6 +85,3 @@ def reciprocal(x):
             "rcp.approx.ftz.f32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1
         )
     return found
-
-
-settle(globals())

@@ -1,31 +1,73 @@
-"""One launch for the parts of several layers: what it is given, and which program works on which part of which layer.
-
-Everything but the tensors is known when a kernel is compiled, so that there are no tables in memory: one that is made
-while torch records a CUDA graph would belong to that graph.
-"""
+"""How kernels are started: on the device of their tensors and, the first time, compiled side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+import torch
 from torch import Tensor
 
-MOST = 48
-"""Layers of a launch: a kernel takes some 4,000 bytes of arguments, and every layer has up to nine pointers."""
+First = TypeVar("First", bound=Tensor | Sequence[Tensor])
+Others = ParamSpec("Others")
+Result = TypeVar("Result")
+
+_READY: set[Hashable] = set()
 
 
-def groups(lengths: Sequence[int]) -> list[list[int]]:
-    """The layers of each launch, those whose programs take longest first."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    return [order[start : start + MOST] for start in range(0, len(order), MOST)]
+def on_its_device(
+    function: Callable[Concatenate[First, Others], Result],
+) -> Callable[Concatenate[First, Others], Result]:
+    """For functions that start kernels: where their first tensor is. Left to itself, Triton takes the current device."""
+
+    @wraps(function)
+    def there(first: First, /, *args: Others.args, **kwargs: Others.kwargs) -> Result:
+        # What is compiled sees to it by itself.
+        if not torch.compiler.is_compiling():
+            x = first if isinstance(first, Tensor) else first[0]
+            if x.is_cuda and x.get_device() != torch.cuda.current_device():
+                with torch.cuda.device(x.get_device()):
+                    return function(first, *args, **kwargs)
+        return function(first, *args, **kwargs)
+
+    return there
 
 
-def pointers(given: Sequence[Tensor | None], other: Sequence[Tensor], some: Sequence[int]) -> tuple[Tensor, ...]:
-    """Those of some layers; where there is none, one of the same kind, which is not followed."""
-    return tuple(other[i] if (one := given[i]) is None else one for i in some)
+class Launch(NamedTuple):
+    kernel: Any
+    programs: int
+    given: tuple[Any, ...]
+    options: Mapping[str, Any]
 
 
-def starts(programs: Sequence[int]) -> tuple[int, ...]:
-    """The first program of every layer, given how many each has; and behind them, how many there are."""
-    return (0, *accumulate(programs))
+def start(key: Hashable, launches: Sequence[Launch]) -> None:
+    """Starts kernels in their order.
+
+    With a key not seen before, those that are not compiled yet are compiled in threads first: the wait is as long as that
+    for the slowest one. A key is to tell apart whatever kernels are compiled anew for; where it does not, the kernel is
+    compiled when it is started.
+    """
+    if key not in _READY:
+        _compile(launches)
+        _READY.add(key)
+    for kernel, programs, given, options in launches:
+        kernel[(programs,)](*given, **options)
+
+
+def _compile(launches: Sequence[Launch]) -> None:
+    from triton import AsyncCompileMode
+    from triton.runtime import JITFunction
+
+    # The interpreter compiles nothing.
+    left = [one for one in launches if isinstance(one.kernel, JITFunction)]
+    with ThreadPoolExecutor(max(1, len(left))) as pool, ExitStack() as mode:
+        try:
+            mode.enter_context(AsyncCompileMode(pool))
+        except RuntimeError:
+            # Somebody else has such a mode on, and compiles side by side already.
+            return
+        for kernel, _, given, options in left:
+            kernel.warmup(*given, grid=(1,), **options)

@@ -11,8 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from neuronal.ops.kernels.device import on_its_device
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.launch import on_its_device
 
 # Numbers of rows that are summed at a time.
 _BLOCK = 4096
@@ -121,6 +120,3 @@ def gradients(
         num_warps=8,
     )
     return d_raw, d_log_slope
-
-
-settle(globals())

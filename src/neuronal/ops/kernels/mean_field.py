@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from neuronal.ops.fusable import HAS_TRITON
-from neuronal.ops.kernels.device import on_its_device
+from neuronal.ops import dispatch
+from neuronal.ops.kernels.launch import on_its_device
 
 # Rows of up to so many units are summed pair by pair, longer ones by way of nodes.
 FEW = 64
@@ -28,13 +28,9 @@ _GRADIENT = {"NODES": 256, "AGAIN": False, "C": 32, "num_warps": 2, "num_stages"
 _WIDER_GRADIENT = {"NODES": 1024, "AGAIN": True, "C": 32, "num_warps": 4, "num_stages": 1}
 
 
-def on_device(a: Tensor) -> bool:
-    return a.is_cuda
-
-
 def covers(a: Tensor, tolerance: float, units: int = 0) -> bool:
     """Whether the kernels solve such rows, of so many units if ``a`` is not ``(rows, N)``; else plain torch does."""
-    if not (HAS_TRITON and on_device(a) and a.dtype in _DTYPES and a.numel()):
+    if not (dispatch.HAS_TRITON and dispatch.is_cuda(a) and a.dtype in _DTYPES and a.numel()):
         return False
     return tolerance >= _FINEST and 2 <= (units or a.shape[1]) <= MOST
 
@@ -53,7 +49,7 @@ def _packed(units: int) -> dict[str, int]:
 
 def _programs(groups: int) -> int:
     """Programs that look for wide rows: few, since there are few such rows; but each solves its groups one by one."""
-    from neuronal.ops.kernels.turns import GROUPS
+    from neuronal.ops.kernels.device_functions import GROUPS
 
     return min(groups, max(_MANY, -(-groups // GROUPS)))
 
@@ -80,8 +76,8 @@ def solve(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_step
         units: Length of a row, if ``a`` is not ``(rows, N)``.
     """
     from neuronal.ops.kernels import grid, pairs, wide
+    from neuronal.ops.kernels.launch import Launch, start
     from neuronal.ops.kernels.tables import tables
-    from neuronal.ops.kernels.together import Launch, start
 
     a, coupling, slope = a.contiguous(), coupling.contiguous(), slope.contiguous()
     units = units or a.shape[1]
@@ -117,7 +113,7 @@ def vjp(
 ) -> tuple[Tensor, Tensor]:
     """Gradients for a, and for coupling and slope of every row, ``(2, rows)``."""
     from neuronal.ops.kernels import gradient, pairs, wide
-    from neuronal.ops.kernels.together import Launch, start
+    from neuronal.ops.kernels.launch import Launch, start
 
     g, z, coupling, slope = g.contiguous(), z.contiguous(), coupling.contiguous(), slope.contiguous()
     units = units or z.shape[1]

@@ -10,9 +10,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from neuronal.ops.kernels.device_functions import interval, steps_for
 from neuronal.ops.kernels.halves import apart, pair, reciprocal
-from neuronal.ops.kernels.interval import interval, steps_for
-from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.tables import CHUNK, MARGIN, PART
 
 LINES = tl.constexpr(64)
@@ -181,6 +180,3 @@ def smooth_part(B, M, S, kappa, active, table_ptr, relative):
         Y += d
         count -= 1
     return Y
-
-
-settle(globals())

@@ -9,8 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from neuronal.ops.kernels.interval import UNIT, interval, remainder, shrinkage, steps_for
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.device_functions import UNIT, interval, remainder, shrinkage, steps_for
 
 # exp(2 x) of a centred row, and the sum of two, are numbers in float32 up to here.
 _FURTHEST = tl.constexpr(40.0)
@@ -173,6 +172,3 @@ def backward(
         # Far away there is nothing but rounding.
         stretch = tl.sum(tl.where(tl.abs(apart) < _FURTHEST, apart, 0.0) * K, 1)
         tl.store(d_slope_ptr + r, none - coupling / slope * tl.sum(v * stretch, 1), mask=r < rows)
-
-
-settle(globals())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from neuronal.ops.kernels.interval import interval, steps_for
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.device_functions import interval, steps_for
 
 # Sums are taken for blocks of nodes; beyond half so many blocks to a side, tanh is 1.
 _BLOCK = tl.constexpr(16)
@@ -129,6 +128,3 @@ def smooth_part(B, M, S, kappa, table, rest, relative):
         Y += d
         count -= 1
     return Y
-
-
-settle(globals())

@@ -15,14 +15,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from neuronal.ops.kernels.angles import place, sine_and_cosine
-from neuronal.ops.kernels.device import on_its_device
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.device_functions import place, sine_and_cosine
+from neuronal.ops.kernels.launch import on_its_device
 
 LONGEST = 1024
 """Entries of a row that a block of threads holds at once, the fastest on an H200; longer rows are taken piece by piece."""
 _SHORT = 2**20
-"""Below so many entries, where they lie is found with floats; see :func:`neuronal.ops.kernels.angles.place`."""
+"""Below so many entries, where they lie is found with floats; see :func:`.device_functions.place`."""
 
 
 @triton.jit
@@ -262,6 +261,3 @@ def block(n: int, longest: int = LONGEST) -> dict[str, Any]:
     while size < min(n, longest):
         size *= 2
     return {"BLOCK": size, "SHORT": n < _SHORT, "num_warps": max(1, size // 128)}
-
-
-settle(globals())

@@ -11,7 +11,6 @@ import triton.language as tl
 
 from neuronal.ops.kernels.halves import apart, equal, pair, pinned_pair, times
 from neuronal.ops.kernels.nodes import ALL, SIZE, to_lines
-from neuronal.ops.kernels.settled import settle
 from neuronal.ops.kernels.tables import MARGIN
 
 # A cell number is 8 times its first digit plus its second.
@@ -193,6 +192,3 @@ def between(pairs, first, f):
     c, d = apart(right)
     found = (0.5 - f) * a.to(tl.float32) + (0.5 + f) * c.to(tl.float32)
     return found, (0.5 - f) * b.to(tl.float32) + (0.5 + f) * d.to(tl.float32)
-
-
-settle(globals())

@@ -14,8 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from neuronal.ops.kernels.interval import UNIT
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.device_functions import UNIT
 
 # Nodes before the first unit of a row, as a spline's inverse reaches so far; and all that are more than the cells of units.
 MARGIN = tl.constexpr(8)
@@ -106,6 +105,3 @@ def _twice(kernel: Tensor) -> Tensor:
     twice = torch.nn.functional.conv1d(once, taps, padding=len(TAPS) - 1).flatten()
     ends = 2 * len(TAPS)
     return torch.cat([kernel[:ends], twice[ends:-ends], kernel[-ends:]])
-
-
-settle(globals())

@@ -9,8 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from neuronal.ops.kernels.interval import UNIT, interval, steps_for
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.device_functions import UNIT, interval, steps_for
 
 # In the unit of length of the slope: tanh is 1, and its derivative 0, but for 6e-8.
 _FAR = tl.constexpr(9.0)
@@ -190,6 +189,3 @@ def stretch(x_ptr, v_ptr, slope, units):
             other += _OTHER
         start += _OWN
     return 4 * tl.sum(tl.sum(sums, 0), 0) / units
-
-
-settle(globals())

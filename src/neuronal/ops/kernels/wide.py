@@ -1,8 +1,8 @@
 r"""Rows that are too wide for a grid of nodes, or too hard, on a GPU: all pairs of units, tile by tile.
 
-Which program takes which row, see :mod:`neuronal.ops.kernels.turns`. A row is put in order first, by counting for each unit
-those below it, and stays so, since solutions keep the order; its sums are those of :mod:`neuronal.ops.kernels.tiles`. All
-is O(N^2) per pass in time, and O(N) in memory.
+Which program takes which row, see Note [Rows again]. A row is put in order first, by counting for each unit those below it,
+and stays so, since solutions keep the order; its sums are those of :mod:`neuronal.ops.kernels.tiles`. All is O(N^2) per
+pass in time, and O(N) in memory.
 
 Values are kept as they are, not in the unit of length of the slope nor around their mean: the difference of two floats is
 exact where it matters, however far from zero they are.
@@ -13,10 +13,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from neuronal.ops.kernels.interval import UNIT, remainder
-from neuronal.ops.kernels.settled import settle
+from neuronal.ops.kernels.device_functions import TURNS, UNIT, any_of, has_turn, looked_at, remainder, row_of
 from neuronal.ops.kernels.tiles import MOVED, equation, linear, rounding, sort, stretch
-from neuronal.ops.kernels.turns import TURNS, any_of, has_turn, looked_at, row_of
 
 # Of a step that is longer than this, in the unit of length of the slope, little is known.
 _LONG = tl.constexpr(0.5)
@@ -259,6 +257,3 @@ def backward(
                     tl.debug_barrier()
                 else:
                     _fill(v_ptr + first, H_ptr, float("nan"), units)
-
-
-settle(globals())

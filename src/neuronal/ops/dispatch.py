@@ -1,4 +1,7 @@
-"""When a Triton kernel may stand in for plain steps on a GPU, and what transforms of torch do not let one see."""
+"""Which path an operation takes: a Triton kernel on a GPU, or plain torch; and what torch's transforms hide from a choice.
+
+Call these through the module (``dispatch.is_cuda(x)``), so that a test can put something in their place.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,21 @@ HAS_TRITON = find_spec("triton") is not None
 """torch's builds for GPUs bring it."""
 
 
-def is_fusable() -> bool:
-    """Whether a kernel of ours can be called here: not under ``torch.func``, nor in what ``torch.export`` writes down."""
+def is_cuda(x: Tensor) -> bool:
+    """True for a tensor that Triton kernels can read."""
+    return x.is_cuda
+
+
+def can_launch_triton() -> bool:
+    """True where a kernel of ours can be called: not under ``torch.func``, nor in what ``torch.export`` records."""
     if torch.compiler.is_compiling():
         # The flag and not is_exporting(), which torch 2.11 takes for True in everything it compiles.
         return HAS_TRITON and not torch.compiler._is_exporting_flag
     return HAS_TRITON and not torch._C._are_functorch_transforms_active()
 
 
-def is_unwatched() -> bool:
-    """Whether something else may stand in for operations that somebody could want to see one by one.
-
-    That is so where they run as they are written, and no mode, tracer, compiler or transform looks on.
-    """
+def is_plain_eager() -> bool:
+    """True where operations run as they are written and no mode, tracer, compiler or transform sees them one by one."""
     return (
         # First: what a compiler sees ends here.
         not torch.compiler.is_compiling()
@@ -40,8 +45,8 @@ def is_unwatched() -> bool:
     )
 
 
-def is_of_several(x: Tensor) -> bool:
-    """Whether it is one tensor for several, under ``torch.func.vmap``: neither its numbers nor its order can be read."""
+def is_vmapped(x: Tensor) -> bool:
+    """True for a tensor batched by ``torch.func.vmap``, whose values and strides are hidden."""
     if torch.compiler.is_compiling():
         return False
     while torch._C._functorch.is_gradtrackingtensor(x):

@@ -7,7 +7,7 @@ import torch
 triton = pytest.importorskip("triton", reason="needs triton")
 import triton.language as tl  # noqa: E402
 
-from neuronal.ops.kernels.angles import place, sine_and_cosine  # noqa: E402
+from neuronal.ops.kernels.device_functions import place, sine_and_cosine  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
