@@ -58,7 +58,9 @@ def sentences(result: Result) -> list[str]:
     if result["scale"] == "smoke":
         return ["Scale smoke shows that it runs; it says nothing of the paper's claims."]
     findings = _of(result).findings(result)
-    return [f"{one.outcome}: {'ours: ' * one.beyond_paper}{one.claim}: {one.numbers}." for one in findings]
+    return [
+        f"{one.outcome}: {'ours: ' * one.beyond_paper}{one.claim}{one.numbers and f': {one.numbers}'}." for one in findings
+    ]
 
 
 def results_page(title: str, results: Sequence[Result]) -> str:

@@ -1,0 +1,98 @@
+"""A paper of two small tables, for tests of what goes for every paper."""
+
+from dataclasses import replace
+
+from neuronal.experiments import Recipe
+from neuronal.report import Column, Drawing, blank, table
+from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, paired
+
+ABOUT = "A paper on toys (Nobody)"
+STANDARD = Recipe("net", model="fcn", widths=(4,), epochs=1, probes=(), seeds=(0, 1))
+NETWORKS = Setting((STANDARD, replace(STANDARD, family="zero_bias")))
+
+
+def note(side):
+    """Told of every square that is measured."""
+
+
+def accuracies(setting, work):
+    records = work.records(setting.recipes)
+    rows = [{"neuron": r.recipe.family, "seed": r.seed, "accuracy": r.metrics["accuracy"]} for r in records]
+    return {"rows": rows, "seeds": list(setting.recipes[0].seeds)}
+
+
+def squares(setting, work):
+    def square(item):
+        note(item["side"])
+        return {"side": item["side"], "area": item["side"] ** 2}
+
+    parts = work.parts({"procedure": "squares"}, [{"side": side} for side in setting.options["sides"]], square)
+    return {"rows": list(parts), "seeds": setting.options.get("seeds", ())}
+
+
+def difference(result):
+    by_neuron = {"standard": {}, "zero_bias": {}}
+    for row in result["result"]["rows"]:
+        by_neuron[row["neuron"]][row["seed"]] = row["accuracy"]
+    return [Case("", paired(by_neuron["zero_bias"], by_neuron["standard"], 100))]
+
+
+def even(result):
+    areas = [row["area"] for row in result["result"]["rows"]]
+    odd = sum(area % 2 for area in areas)
+    return Evidence(len(areas), odd, f"{odd} of {len(areas)} odd")
+
+
+def accuracy_table(result):
+    columns = (
+        Column("neuron", "neuron", is_text=True),
+        Column("accuracy, %", lambda row: 100 * row["accuracy"], ".1f"),
+    )
+    return [table(title_of(result), columns, result["result"]["rows"])]
+
+
+def area_tables(result):
+    first = table(
+        title_of(result),
+        (Column("side", "side"), Column("area", "area")),
+        result["result"]["rows"],
+        caption="In metres",
+    )
+    sides = [{"sum": sum(row["side"] for row in result["result"]["rows"])}]
+    return [first, table("All sides", (Column("sum", "sum"),), sides, caption="Of sides alone")]
+
+
+def area_figures(result):
+    with blank("toy areas") as sheet:
+        sheet.axes.plot([row["area"] for row in result["result"]["rows"]])
+    return [Drawing(sheet.svg, "Areas", "One by one.")]
+
+
+ACCURACY = Reproduction(
+    name="toy/accuracy",
+    title="Accuracy of toys",
+    where="Table 1",
+    scales={"smoke": NETWORKS, "small": NETWORKS},
+    measure=accuracies,
+    claims=(Claim("Toys need no biases", difference, Above()),),
+    tables=accuracy_table,
+)
+AREAS = Reproduction(
+    name="toy/areas",
+    title="Areas of squares",
+    where="Figure 1",
+    scales={scale: Setting(options={"sides": (2, 4, 6)}) for scale in ("smoke", "small", "paper")},
+    measure=squares,
+    claims=(
+        Fact("Areas are even", even),
+        Claim("Areas are large", lambda result: [Case("", [row["area"] for row in result["result"]["rows"]])], Above()),
+        Claim("Areas have weights", lambda result: [], Above(), beyond_paper=True),
+    ),
+    tables=area_tables,
+    figures=area_figures,
+    criteria="By a ruler.",
+    reported={"side": 2},
+    departs="Squares are smaller.",
+)
+REPRODUCTIONS = (ACCURACY, AREAS)
