@@ -323,10 +323,7 @@ def test_other_parts_that_are_not_piecewise_linear():
 
 SMOOTH = {
     "ImplicitBiasLinear": ((5,), ImplicitBiasLinear(5, 6, coupling=-0.4)),
-    "ImplicitBiasLinear in groups": (
-        (5,),
-        ImplicitBiasLinear(5, 6, coupling=0.05, coupling_groups=2, per_channel=True),
-    ),
+    "ImplicitBiasLinear that repels": ((5,), ImplicitBiasLinear(5, 6, coupling=0.05)),
     "ImplicitBiasLinear on positions": ((3, 5), ImplicitBiasLinear(5, 6, coupling=-0.4)),
     "ImplicitBiasConv2d": (IMAGE, ImplicitBiasConv2d(2, 3, 3, coupling=-0.4, per_channel=True)),
     "Tanh": (IMAGE, nn.Tanh()),

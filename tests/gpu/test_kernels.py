@@ -1,24 +1,13 @@
-"""What tests/ops/kernels asks of interpreted kernels, asked of the compiled ones."""
+"""What tests/ops and tests/ops/kernels ask of interpreted kernels, asked of the compiled ones."""
 
-from tests.ops.kernels.test_angles import (  # noqa: F401
+import pytest
+
+from tests.ops.kernels.test_device_functions import (  # noqa: F401
     test_errors_are_below_2e_7,
     test_places_are_those_of_whole_numbers,
     test_quarter_turns,
     test_small_angles_keep_all_their_digits,
     test_what_is_beyond_float32_stays_bounded,
-)
-from tests.ops.kernels.test_farkas_sum import (  # noqa: F401
-    test_a_result_that_was_kept_elsewhere_may_come_back_in_another_order,
-    test_gradients_can_be_differentiated_again,
-    test_gradients_of_a_kind_of_their_own,
-    test_many_gradients_at_once,
-    test_nothing_passes_at_zero,
-    test_offsets_that_are_a_piece_of_something,
-    test_precisions,
-    test_programs_that_take_several_tiles,
-    test_sums_and_gradients,
-    test_the_skip_and_the_branch_may_lie_in_other_orders,
-    test_what_is_no_number_goes_where_it_goes_in_torch,
 )
 from tests.ops.kernels.test_grid import (  # noqa: F401
     no_pairs,
@@ -30,3 +19,14 @@ from tests.ops.kernels.test_grid import (  # noqa: F401
     test_rows_that_are_done_are_left_alone,
     test_strong_couplings,
 )
+from tests.ops.kernels.test_weights import (  # noqa: F401
+    calls,
+    test_gradients_can_be_differentiated_again,
+    test_offsets_of_farkas_layers_that_are_pieces_of_others,
+    test_outputs_and_gradients_of_a_network,
+    test_under_autocast_weights_come_in_its_precision,
+    test_vectors_shared_among_units_or_pieces_of_others,
+    test_what_the_kernels_do_not_know_is_computed_in_plain_steps,
+)
+
+pytestmark = pytest.mark.usefixtures("as_on_cuda")

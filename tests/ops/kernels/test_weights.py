@@ -1,76 +1,144 @@
-"""Fused weights of geometric and Farkas layers against plain steps, by Triton's interpreter where there is no GPU."""
+"""Fused weights of geometric and Farkas layers against plain steps: by Triton's interpreter where there is no GPU."""
+
+import copy
 
 import pytest
 import torch
+from torch import nn
 
-from neuronal.ops import at_once, sphere
-from tests.ops.kernels.cases import FARKAS, GEOMETRIC, farkas, geometric
+from neuronal.ops import dispatch, farkas, sphere
+from tests.nn.test_every_layer import NEURONS
+from tests.ops.kernels import cases
+from tests.ops.kernels.cases import FARKAS, GEOMETRIC
 
-pytest.importorskip("triton", reason="Triton is not installed")
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="tests/gpu runs the kernels themselves")
+pytest.importorskip("triton", reason="needs triton")
+pytestmark = pytest.mark.usefixtures("as_on_cuda")
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BOTH = pytest.mark.parametrize("neuron", ["geometric", "farkas"])
 
 
 @pytest.mark.parametrize("shape", GEOMETRIC)
 def test_geometric_weights(shape):
-    geometric(shape, device="cpu")
-    geometric(shape, device="cpu", angles="poles", bias=False)
+    cases.geometric(shape, device=DEVICE)
+    cases.geometric(shape, device=DEVICE, angles="poles", bias=False)
     if len(shape) == 4:
-        geometric(shape, device="cpu", channels_last=True)
-        geometric(shape, device="cpu", dtype=torch.bfloat16)
+        cases.geometric(shape, device=DEVICE, channels_last=True)
+        cases.geometric(shape, device=DEVICE, dtype=torch.bfloat16)
 
 
 @pytest.mark.parametrize("shape", FARKAS)
 def test_farkas_weights(shape):
-    farkas(shape, device="cpu")
-    farkas(shape, device="cpu", aggregate="mean", cutoff=0.5)
-    farkas(shape, device="cpu", bias=False)
+    cases.farkas(shape, device=DEVICE)
+    cases.farkas(shape, device=DEVICE, aggregate="mean", cutoff=0.5)
+    cases.farkas(shape, device=DEVICE, bias=False)
     if len(shape) == 4:
-        farkas(shape, device="cpu", channels_last=True)
-        farkas(shape, device="cpu", dtype=torch.bfloat16)
+        cases.farkas(shape, device=DEVICE, channels_last=True)
+        cases.farkas(shape, device=DEVICE, dtype=torch.bfloat16)
+
+
+def network(neuron, *, bias=True):
+    layers = NEURONS[neuron]
+    return nn.Sequential(
+        layers["Conv2d"](3, 6, 3, padding=1, bias=bias),
+        nn.ReLU(),
+        layers["Conv2d"](6, 5, (2, 3), bias=bias),
+        nn.Flatten(),
+        layers["Linear"](5 * 6, 7, bias=bias),
+    ).to(DEVICE)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """One entry for every layer whose weight a kernel made."""
+    made = []
+    for function in (sphere._WeightAndBias, farkas._WeightAndBias):
+        forward = function.forward
+        monkeypatch.setattr(function, "forward", staticmethod(lambda *a, f=forward: made.append(1) or f(*a)))
+    return made
+
+
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("bias", [True, False])
+@BOTH
+def test_outputs_and_gradients_of_a_network(neuron, bias, order, calls):
+    plain = network(neuron, bias=bias).to(memory_format=order)
+    true = copy.deepcopy(plain).double()
+    x = torch.randn(2, 3, 4, 4, device=DEVICE).contiguous(memory_format=order)
+    g = torch.randn(2, 7, device=DEVICE)
+    found, expected = plain(x), true(x.double())
+    assert len(calls) == 3
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+    found.backward(g)
+    expected.backward(g.double())
+    for p, q in zip(plain.parameters(), true.parameters(), strict=True):
+        torch.testing.assert_close(p.grad.double(), q.grad, rtol=1e-4, atol=1e-5)
+        assert p.grad.stride() == p.stride()
+
+
+@BOTH
+def test_under_autocast_weights_come_in_its_precision(neuron):
+    net = network(neuron)
+    layer = net[0]
+    with torch.autocast(DEVICE, torch.bfloat16):
+        assert layer._weight_and_bias()[0].dtype == torch.bfloat16
+        net(torch.randn(2, 3, 4, 4, device=DEVICE)).float().sum().backward()
+    assert layer._weight_and_bias()[0].dtype == torch.float32
+    assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in net.parameters())
+
+
+@pytest.mark.parametrize("frozen", [(), ("0.",), ("delta", "rows"), ("scale", "offset", "last")], ids=str)
+@BOTH
+def test_gradients_can_be_differentiated_again(neuron, frozen):
+    plain = network(neuron)
+    for name, parameter in plain.named_parameters():
+        parameter.requires_grad_(not any(part in name for part in frozen))
+    true = copy.deepcopy(plain).double()
+    x = torch.randn(2, 3, 4, 4, device=DEVICE)
+    for model, inputs in ((plain, x), (true, x.double())):
+        learnt = [p for p in model.parameters() if p.requires_grad]
+        first = torch.autograd.grad(model(inputs).square().sum(), learnt, create_graph=True)
+        sum(one.square().sum() for one in first).backward()
+    for p, q in zip(plain.parameters(), true.parameters(), strict=True):
+        assert (p.grad is None) == (q.grad is None)
+        if q.grad is not None:
+            torch.testing.assert_close(p.grad.double(), q.grad, rtol=2e-3, atol=1e-3)
 
 
 def test_vectors_shared_among_units_or_pieces_of_others():
     """What a parametrisation may make of scales and offsets; and the gradient of a sum, one number for all."""
-    delta, one, pieces = torch.randn(4, 5), torch.randn(()), torch.randn(4, 2)
+    delta, one, pieces = (torch.randn(shape, device=DEVICE) for shape in ((4, 5), (), (4, 2)))
     results = []
     for dtype in (torch.float32, torch.float64):
         scale, offset = (t.to(dtype).requires_grad_() for t in (one, pieces))
-        if dtype == torch.float32:
-            layers = at_once.geometric([delta] * 2, [scale.expand(4)] * 2, [offset[:, 0], None], [(4, 6)] * 2)
-        else:
-            weight = scale * sphere.direction(delta.double())
-            layers = [(weight, scale * offset[:, 0]), (weight, None)]
-        total = layers[0][0].sum() + layers[1][0].square().sum() + layers[0][1].sum()
-        results.append([layers[0][1], *torch.autograd.grad(total, (scale, offset))])
+        weight, bias = sphere.weight_and_bias(delta.to(dtype), scale.expand(4), offset[:, 0], (4, 6))
+        results.append([bias, *torch.autograd.grad(weight.sum() + bias.sum(), (scale, offset))])
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_offsets_of_farkas_layers_that_are_pieces_of_others():
-    rows, pieces, last = torch.randn(4, 5), torch.randn(4, 2, requires_grad=True), torch.randn(())
-    fixed = {"bases": [1.0] * 2, "margins": [0.1] * 2, "cutoffs": [0.0] * 2}
-    found = at_once.closed([rows] * 2, [pieces[:, 1], None], [last, None], **fixed)[0][1]
-    expected = torch.cat([pieces[:, 1], (torch.nn.functional.softplus(last) + 0.1 - pieces[:, 1].sum()).view(1)])
+    rows, pieces, last = (torch.randn(shape, device=DEVICE) for shape in ((4, 5), (4, 2), ()))
+    pieces.requires_grad_()
+    found = farkas.weight_and_bias(rows, pieces[:, 1], last, base=1.0, margin=0.1, cutoff=0.0)[1]
+    expected = torch.cat([pieces[:, 1], (nn.functional.softplus(last) + 0.1 - pieces[:, 1].sum()).view(1)])
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    weights = torch.arange(5.0)
-    for given in (weights, torch.ones(()).expand(5)):
+    weights = torch.arange(5.0, device=DEVICE)
+    for given in (weights, torch.ones((), device=DEVICE).expand(5)):
         ours, theirs = (torch.autograd.grad(one, pieces, given, retain_graph=True)[0] for one in (found, expected))
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("learnt", [(0,), (1,), (2,), (0, 2)], ids=str)
-def test_gradients_of_a_layer_of_which_parts_are_frozen_can_be_differentiated_again(learnt):
-    given = [torch.randn(4, 5), torch.randn(4), torch.randn(4)]
-    results = []
-    for dtype in (torch.float32, torch.float64):
-        delta, scale, offset = parts = [t.to(dtype).requires_grad_(i in learnt) for i, t in enumerate(given)]
-        if dtype == torch.float32:
-            made = sphere._WeightAndBias.apply(*parts, (4, 6), False, dtype)
-        else:
-            made = (scale.unsqueeze(1) * sphere.direction(delta), scale * offset)
-        total = sum(one.pow(3).sum() for one in made)
-        wanted = [parts[i] for i in learnt]
-        first = torch.autograd.grad(total, wanted, create_graph=True)
-        results.append(torch.autograd.grad(sum(one.square().sum() for one in first), wanted))
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-3)
+def test_what_the_kernels_do_not_know_is_computed_in_plain_steps(calls, monkeypatch):
+    """Learnt multipliers and the paper's bias, float64, transforms of ``torch.func``, machines without Triton."""
+    linear = {name: kinds["Linear"] for name, kinds in NEURONS.items()}
+    x = torch.randn(2, 3, device=DEVICE)
+    for options in ({"learn_multipliers": True}, {"rule": "max"}):
+        linear["farkas"](3, 4, **options).to(DEVICE)(x)
+    for neuron in ("geometric", "farkas"):
+        layer = linear[neuron](3, 4).to(DEVICE)
+        torch.func.vmap(layer)(x)
+        copy.deepcopy(layer).double()(x.double())
+    monkeypatch.setattr(dispatch, "HAS_TRITON", False)
+    layer(x)
+    assert not calls
