@@ -16,13 +16,18 @@ from torch import Tensor
 
 from neuronal.ops.kernels.launch import on_its_device
 
-ROWS, COLUMNS = 256, 16
+_ROWS, _COLUMNS = 256, 16
 """Of the tile a program works on: narrow, so that a layer of few inputs still keeps many programs busy."""
 
 
 @triton.jit
-def forward_columns(rows, weight, column, m, n, base, R: tl.constexpr, C: tl.constexpr):
-    """Copies some columns of m rows and closes them."""
+def _forward(
+    rows, offsets, last, weight, bias, n, base, margin, cutoff,
+    m: tl.constexpr, BIAS: tl.constexpr, R: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """Copies some columns of m free rows and closes them, which makes the row behind them; one program the offsets too."""
+    block = tl.program_id(0)
+    column = (block * C + tl.arange(0, C)).to(tl.int64)
     total = tl.zeros((C,), tl.float32)
     for start in range(0, m, R):
         row = (start + tl.arange(0, R)).to(tl.int64)
@@ -32,62 +37,17 @@ def forward_columns(rows, weight, column, m, n, base, R: tl.constexpr, C: tl.con
         tl.store(weight + place, values, inside)
         total += tl.sum(values, 0)
     tl.store(weight + m * n + column, -base * total, column < n)
-
-
-@triton.jit
-def forward_bias(offsets, last, bias, m, base, margin, cutoff, R: tl.constexpr):
-    """Copies the offsets and closes them."""
-    sum_of_offsets = 0.0
-    for start in range(0, m, R):
-        row = start + tl.arange(0, R)
-        values = tl.load(offsets + row, row < m, other=0.0)
-        tl.store(bias + row, values, row < m)
-        sum_of_offsets += tl.sum(values, 0)
-    b = tl.load(last)
-    softplus = tl.maximum(b, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(b)))
-    tl.store(bias + m, softplus + margin + cutoff * (1.0 + base * m) - base * sum_of_offsets)
-
-
-@triton.jit
-def _forward(
-    rows,
-    offsets,
-    last,
-    weight,
-    bias,
-    n,
-    base,
-    margin,
-    cutoff,
-    m: tl.constexpr,
-    BIAS: tl.constexpr,
-    R: tl.constexpr,
-    C: tl.constexpr,
-):
-    # m counts the free rows; the closing one comes behind them.
-    block = tl.program_id(0)
-    forward_columns(rows, weight, (block * C + tl.arange(0, C)).to(tl.int64), m, n, base, R, C)
     if BIAS:  # noqa: SIM102 - decided when the kernel is compiled, the inner one when it runs
         if block == 0:
-            forward_bias(offsets, last, bias, m, base, margin, cutoff, R)
-
-
-@triton.jit
-def backward_tile(g, d_rows, row, column, m, n, base):
-    closing = tl.load(g + m * n + column, column < n, other=0.0).to(tl.float32)
-    inside = (row[:, None] < m) & (column[None, :] < n)
-    place = row[:, None] * n + column[None, :]
-    values = tl.load(g + place, inside, other=0.0).to(tl.float32)
-    tl.store(d_rows + place, values - base * closing[None, :], inside)
-
-
-@triton.jit
-def backward_bias(g_bias, last, d_offsets, d_last, row, band, m, base):
-    of_last = tl.load(g_bias + m).to(tl.float32)
-    own = tl.load(g_bias + row, row < m, other=0.0).to(tl.float32)
-    tl.store(d_offsets + row, own - base * of_last, row < m)
-    if band == 0:
-        tl.store(d_last, of_last * tl.sigmoid(tl.load(last)))
+            sum_of_offsets = 0.0
+            for first in range(0, m, R):
+                unit = first + tl.arange(0, R)
+                own = tl.load(offsets + unit, unit < m, other=0.0)
+                tl.store(bias + unit, own, unit < m)
+                sum_of_offsets += tl.sum(own, 0)
+            b = tl.load(last)
+            softplus = tl.maximum(b, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(b)))
+            tl.store(bias + m, softplus + margin + cutoff * (1.0 + base * m) - base * sum_of_offsets)
 
 
 @triton.jit
@@ -96,10 +56,19 @@ def _backward(
 ):
     block, band = tl.program_id(0), tl.program_id(1)
     row = (band * R + tl.arange(0, R)).to(tl.int64)
-    backward_tile(g, d_rows, row, (block * C + tl.arange(0, C)).to(tl.int64), m, n, base)
+    column = (block * C + tl.arange(0, C)).to(tl.int64)
+    closing = tl.load(g + m * n + column, column < n, other=0.0).to(tl.float32)
+    inside = (row[:, None] < m) & (column[None, :] < n)
+    place = row[:, None] * n + column[None, :]
+    values = tl.load(g + place, inside, other=0.0).to(tl.float32)
+    tl.store(d_rows + place, values - base * closing[None, :], inside)
     if BIAS:  # noqa: SIM102 - decided when the kernel is compiled, the inner one when it runs
         if block == 0:
-            backward_bias(g_bias, last, d_offsets, d_last, row, band, m, base)
+            of_last = tl.load(g_bias + m).to(tl.float32)
+            own = tl.load(g_bias + row, row < m, other=0.0).to(tl.float32)
+            tl.store(d_offsets + row, own - base * of_last, row < m)
+            if band == 0:
+                tl.store(d_last, of_last * tl.sigmoid(tl.load(last)))
 
 
 @on_its_device
@@ -113,27 +82,16 @@ def weight_and_bias(
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor | None]:
     """``rows`` and minus ``base`` times their sum; ``offsets`` and what makes their weighted sum what is promised."""
-    rows = dense(rows)
+    rows = _dense(rows)
     m = len(rows)
-    weight = torch.empty((m + 1, *rows.shape[1:]), device=rows.device, dtype=dtype, memory_format=order_of(rows))
+    weight = torch.empty((m + 1, *rows.shape[1:]), device=rows.device, dtype=dtype, memory_format=_order_of(rows))
     n = rows[0].numel()
     has_bias = offsets is not None and last is not None
     bias = torch.empty(m + 1, device=rows.device, dtype=dtype) if has_bias else None
-    _forward[(triton.cdiv(n, COLUMNS),)](
-        rows,
-        rows if offsets is None else offsets,
-        rows if last is None else last,
-        weight,
-        weight if bias is None else bias,
-        n,
-        base,
-        margin,
-        cutoff,
-        m=m,
-        BIAS=has_bias,
-        R=ROWS,
-        C=COLUMNS,
-    )
+    # What a layer without biases has none of is not looked at.
+    given = (rows, offsets, last, weight, bias) if has_bias else (rows, rows, rows, weight, weight)
+    options = {"m": m, "BIAS": has_bias, "R": _ROWS, "C": _COLUMNS}
+    _forward[(triton.cdiv(n, _COLUMNS),)](*given, n, base, margin, cutoff, **options)
     return weight, bias
 
 
@@ -142,35 +100,25 @@ def gradients(
     rows: Tensor, last: Tensor | None, g: Tensor, g_bias: Tensor | None, base: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients for ``rows``, ``offsets`` and ``last`` from those of weight and bias."""
-    rows = dense(rows)
+    rows = _dense(rows)
     m, n = len(rows), rows[0].numel()
-    g = g.contiguous(memory_format=order_of(rows))
+    g = g.contiguous(memory_format=_order_of(rows))
     d_rows = torch.empty_like(rows)
     has_bias = g_bias is not None and last is not None
     d_offsets = rows.new_empty(m) if has_bias else None
     d_last = rows.new_empty(()) if has_bias else None
-    _backward[(triton.cdiv(n, COLUMNS), triton.cdiv(m, ROWS))](
-        g,
-        g if g_bias is None else g_bias.contiguous(),
-        rows if last is None else last,
-        d_rows,
-        rows if d_offsets is None else d_offsets,
-        rows if d_last is None else d_last,
-        m,
-        n,
-        base,
-        BIAS=has_bias,
-        R=ROWS,
-        C=COLUMNS,
-    )
+    grid = (triton.cdiv(n, _COLUMNS), triton.cdiv(m, _ROWS))
+    g_bias = g_bias.contiguous() if g_bias is not None else None
+    given = (g, g_bias, last, d_rows, d_offsets, d_last) if has_bias else (g, g, rows, d_rows, rows, rows)
+    _backward[grid](*given, m, n, base, BIAS=has_bias, R=_ROWS, C=_COLUMNS)
     return d_rows, d_offsets, d_last
 
 
-def order_of(rows: Tensor) -> Any:
+def _order_of(rows: Tensor) -> Any:
     if rows.dim() == 4 and not rows.is_contiguous() and rows.is_contiguous(memory_format=torch.channels_last):
         return torch.channels_last
     return torch.contiguous_format
 
 
-def dense(rows: Tensor) -> Tensor:
-    return rows if order_of(rows) == torch.channels_last else rows.contiguous()
+def _dense(rows: Tensor) -> Tensor:
+    return rows if _order_of(rows) == torch.channels_last else rows.contiguous()

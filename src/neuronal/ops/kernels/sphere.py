@@ -18,7 +18,7 @@ from torch import Tensor
 from neuronal.ops.kernels.device_functions import place, sine_and_cosine
 from neuronal.ops.kernels.launch import on_its_device
 
-LONGEST = 1024
+_LONGEST = 1024
 """Entries of a row that a block of threads holds at once, the fastest on an H200; longer rows are taken piece by piece."""
 _SHORT = 2**20
 """Below so many entries, where they lie is found with floats; see :func:`.device_functions.place`."""
@@ -69,10 +69,12 @@ def _neighbour(values, lane, step: tl.constexpr, T: tl.constexpr):
 
 
 @triton.jit
-def forward_row(
-    delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr, SHORT: tl.constexpr
-):
-    """Writes the weight and the products of a unit; returns its scale. See Note [Four to a thread]."""
+def _forward(
+    delta, scale, offset, weight, bias, products, inner, outer_stride, inner_stride,
+    n: tl.constexpr, BIAS: tl.constexpr, BLOCK: tl.constexpr, SHORT: tl.constexpr,
+):  # fmt: skip
+    """Weight, bias and products of a unit. See Note [Four to a thread]."""
+    row = tl.program_id(0).to(tl.int64)
     r = tl.load(scale + row)
     T: tl.constexpr = BLOCK // 4
     lane = tl.arange(0, T)
@@ -90,39 +92,18 @@ def forward_row(
         tl.store(weight + row * n + place(k, inner, outer_stride, inner_stride, SHORT), r * cosines * p, k < n)
         tl.store(products + row * n + k, p, k < n)
         so_far *= tl.sum(tl.where(lane == T - 1, up_to, 0.0), 0)
-    return r
-
-
-@triton.jit
-def _forward(
-    delta,
-    scale,
-    offset,
-    weight,
-    bias,
-    products,
-    inner,
-    outer_stride,
-    inner_stride,
-    n: tl.constexpr,
-    BIAS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    SHORT: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    r = forward_row(delta, scale, weight, products, row, n, inner, outer_stride, inner_stride, BLOCK, SHORT)
     if BIAS:
         tl.store(bias + row, r * tl.load(offset + row))
 
 
 @triton.jit
-def backward_row(
-    delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK: tl.constexpr, SHORT: tl.constexpr
-):
-    """Writes the gradient for the angles of a unit of scale r; returns that for the scale, bias apart.
-
-    See Note [Four to a thread].
-    """
+def _backward(
+    delta, scale, offset, products, g, g_bias, d_delta, d_scale, d_offset, inner, outer_stride, inner_stride,
+    n: tl.constexpr, BIAS: tl.constexpr, BLOCK: tl.constexpr, SHORT: tl.constexpr,
+):  # fmt: skip
+    """Gradients for the angles, scale and offset of a unit. See Note [Four to a thread]."""
+    row = tl.program_id(0).to(tl.int64)
+    r = tl.load(scale + row)
     T: tl.constexpr = BLOCK // 4
     lane = tl.arange(0, T)
     steps = (n + BLOCK - 1) // BLOCK
@@ -148,31 +129,6 @@ def backward_row(
         tl.store(d_delta + row * (n - 1) + k, r * p * (cosines * after - sines * own_g), k < n - 1)
         of_scale += tl.sum(straight * p, 0)
         coming = tl.sum(tl.where(lane == 0, tails, 0.0), 0)
-    return of_scale
-
-
-@triton.jit
-def _backward(
-    delta,
-    scale,
-    offset,
-    products,
-    g,
-    g_bias,
-    d_delta,
-    d_scale,
-    d_offset,
-    inner,
-    outer_stride,
-    inner_stride,
-    n: tl.constexpr,
-    BIAS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    SHORT: tl.constexpr,
-):
-    row = tl.program_id(0).to(tl.int64)
-    r = tl.load(scale + row)
-    of_scale = backward_row(delta, products, g, d_delta, r, row, n, inner, outer_stride, inner_stride, BLOCK, SHORT)
     if BIAS:
         of_bias = tl.load(g_bias + row).to(tl.float32)
         of_scale += of_bias * tl.load(offset + row)
@@ -199,18 +155,10 @@ def weight_and_bias(
     n = delta.shape[1] + 1
     products = delta.new_empty(len(delta), n)
     if len(delta):
-        _forward[(len(delta),)](
-            delta.contiguous(),
-            scale,
-            scale if offset is None else offset,
-            weight,
-            scale if bias is None else bias,
-            products,
-            *_order(weight),
-            n=n,
-            BIAS=offset is not None,
-            **block(n),
-        )
+        # What a layer without biases has none of is not looked at.
+        offset, bias_or_other = (scale, scale) if offset is None else (offset, bias)
+        given = (delta.contiguous(), scale, offset, weight, bias_or_other, products)
+        _forward[(len(delta),)](*given, *_order(weight), n=n, BIAS=bias is not None, **_block(n))
     return weight, bias, products
 
 
@@ -225,21 +173,11 @@ def gradients(
     n = delta.shape[1] + 1
     if len(delta):
         g = g if g.is_contiguous() or _is_channels_last(g) else g.contiguous()
-        _backward[(len(delta),)](
-            delta,
-            scale,
-            scale if offset is None else offset,
-            products,
-            g,
-            scale if g_bias is None else g_bias.contiguous(),
-            d_delta,
-            d_scale,
-            scale if d_offset is None else d_offset,
-            *_order(g),
-            n=n,
-            BIAS=g_bias is not None,
-            **block(n),
-        )
+        has_bias = g_bias is not None
+        g_bias = scale if g_bias is None else g_bias.contiguous()
+        offset, d_offset_or_other = (offset, d_offset) if has_bias else (scale, scale)
+        given = (delta, scale, offset, products, g, g_bias, d_delta, d_scale, d_offset_or_other)
+        _backward[(len(delta),)](*given, *_order(g), n=n, BIAS=has_bias, **_block(n))
     return d_delta, d_scale, d_offset
 
 
@@ -255,9 +193,9 @@ def _order(weight: Tensor) -> tuple[int, int, int]:
     return places, places, 1
 
 
-def block(n: int, longest: int = LONGEST) -> dict[str, Any]:
-    """Entries of a row of up to ``n`` that are worked on at once, four to a thread."""
+def _block(n: int) -> dict[str, Any]:
+    """Entries of a row of ``n`` that are worked on at once, four to a thread."""
     size = 8
-    while size < min(n, longest):
+    while size < min(n, _LONGEST):
         size *= 2
     return {"BLOCK": size, "SHORT": n < _SHORT, "num_warps": max(1, size // 128)}
