@@ -14,7 +14,7 @@ from neuronal.certify.check_lipschitz import exported_constant
 from neuronal.certify.lipschitz import NotLipschitz, certify_lipschitz_ball, lipschitz_bound
 from neuronal.certify.norms import convolution_norm, matrix_norm
 from neuronal.nn.families import FAMILIES
-from neuronal.nn.implicit_bias import CLIP, ImplicitBiasConv2d, ImplicitBiasLinear
+from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
 from tests.certify.test_scaling import stirred
 from tests.models.networks import small
 
@@ -256,7 +256,6 @@ class Jump(nn.Module):
         (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), "LayerNorm at '1' computes aten.native_layer_norm"),
         (nn.Sequential(nn.Linear(4, 4), nn.Softmax(1)), "Softmax at '1'"),
         (ImplicitBiasLinear(4, 4, coupling=-0.5, steps=1), "ImplicitBiasLinear"),
-        (ImplicitBiasLinear(4, 4, coupling=-0.5, sigma=CLIP), "something else than tanh"),
         (nn.Sequential(nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2)), "InstanceNorm1d at '1'"),
         (Square(), "Square computes aten.mul.Tensor"),
         (Jump(), "Jump"),

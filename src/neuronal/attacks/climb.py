@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from neuronal.attacks.ball import Ball
 from neuronal.attacks.loss import LOSSES
 from neuronal.attacks.result import Attacked, Kept, check_inputs
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.names import find
 
 BATCH = 256
@@ -37,7 +37,7 @@ class Landscape:
     def at(self, points: Tensor) -> View:
         points = points.detach().requires_grad_()
         with torch.enable_grad():
-            logits = self.model(points)
+            logits = call_on_copy(self.model, points)
             loss = self.loss(logits, self.y)
             (gradient,) = torch.autograd.grad(loss.sum(), points)
         return View(points.detach(), loss.detach(), _numbers(gradient), logits.detach().argmax(1) != self.y)
@@ -122,6 +122,6 @@ def _judge_by(model: nn.Module, kept: Kept, rows: Tensor, views: Iterator[View])
     device = next(model.parameters()).device
     for points, loss in (best, last):
         with evaluating(model):
-            errs = model(points.to(device)).argmax(1).cpu() != kept.y[rows]
+            errs = call_on_copy(model, points.to(device)).argmax(1).cpu() != kept.y[rows]
         kept.queries[rows] += 1
         kept.add(rows, points, loss, errs)

@@ -12,7 +12,7 @@ from neuronal.certify.certificate import Certificate, Verdict, check_finite
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
 from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
 from neuronal.geometry.trace import watching_relus
@@ -286,7 +286,7 @@ def _silent(model: nn.Module, x: Tensor, dims: list[int]) -> tuple[Tensor | None
     for rows in x.to(parameter).split(ROWS):
         seen: list[Tensor] = []
         with evaluating(model), watching_relus(model, lambda _, y, seen=seen: seen.append(y)):  # type: ignore[misc]
-            model(rows)
+            call_on_copy(model, rows)
         if len(seen) != len(dims):
             return None, []  # ReLUs written as something else: the layers cannot be told apart
         pairs = zip(seen, dims, strict=True)

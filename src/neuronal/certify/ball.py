@@ -18,7 +18,7 @@ from neuronal.certify.bounds import OWN, Bounds, gamma, plain_arithmetic
 from neuronal.certify.branch import Budget
 from neuronal.certify.certificate import Certificate, Promise
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum
 
@@ -90,7 +90,7 @@ def certify_ball(
         return unknown(f"Generators need about {needed:,} bytes and {memory:,} are allowed.")
     x = x.to(program.device)
     with evaluating(model):
-        label = int(model(x.unsqueeze(0).to(own_dtype(model)))[0].argmax())
+        label = int(call_on_copy(model, x.unsqueeze(0).to(own_dtype(model)))[0].argmax())
     with plain_arithmetic(program.device):
         evidence = _Ball(program, x, label, norm, promise).largest()
     if not evidence.radius > 0:

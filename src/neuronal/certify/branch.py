@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from neuronal.certify.bounds import Bounds, Images, is_plain_float32, plain_arithmetic
 from neuronal.certify.certificate import Promise
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.program import Program
 
 CACHE = 2**21  # bytes of the largest tensor on the way of one chunk; measured, larger ones leave the cache
@@ -89,7 +89,7 @@ def classes_of(model: nn.Module, x: Tensor, prover: Prover) -> Tensor:
     """The classes the model itself predicts, in its own precision."""
     with evaluating(model):
         x = x.to(prover.program.device, prover.dtype)
-        return torch.cat([model(part).argmax(-1) for part in x.split(256)])
+        return torch.cat([call_on_copy(model, part).argmax(-1) for part in x.split(256)])
 
 
 def combine(points: Tensor, rows: Tensor, weights: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from neuronal.certify.multipliers import (
     propose_everywhere,
 )
 from neuronal.certify.units import Units, units_of
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 
 Box = tuple[Tensor | float, Tensor | float]
 # Sides of the boxes an input that silences a layer is looked for in, when no box is given.
@@ -272,7 +272,7 @@ def _placed(layer: nn.Module, units: Units, x: Tensor, low: Tensor, high: Tensor
 def is_silent(layer: nn.Module, x: Tensor, cutoff: float) -> bool:
     """Whether the layer, run on one input, has a position at which no unit is above the cutoff."""
     with evaluating(layer):
-        z = layer(x)
+        z = call_on_copy(layer, x)
     if getattr(layer, "activation", None) == "relu":
         z = (z != 0).to(z.dtype) + cutoff  # the ReLU is inside; what is not zero was active
     return bool((z.amax(1) <= cutoff).any())
@@ -280,7 +280,7 @@ def is_silent(layer: nn.Module, x: Tensor, cutoff: float) -> bool:
 
 def _dead_on(layer: nn.Module, data: Tensor, cutoff: float) -> tuple[int, ...]:
     with evaluating(layer):
-        z = layer(data.to(next(layer.parameters())))
+        z = call_on_copy(layer, data.to(next(layer.parameters())))
     active = z != 0 if getattr(layer, "activation", None) == "relu" else z > cutoff
     dims = [d for d in range(active.dim()) if d != (active.dim() - 1 if isinstance(layer, nn.Linear) else 1)]
     return tuple((~active.any(dim=dims)).nonzero().flatten().tolist())

@@ -13,7 +13,7 @@ from neuronal.geometry.program import Program
 
 
 def checked(name: str, x: Tensor, *, dims: int = 1) -> Tensor:
-    """``x`` without its gradient, if it is a floating-point tensor of finite numbers with enough dimensions."""
+    """A copy of ``x`` without its gradient, if it is a floating-point tensor of finite numbers with enough dimensions."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise ValueError(f"{name} needs to be a tensor of floating-point numbers, got {got}.")
@@ -21,7 +21,7 @@ def checked(name: str, x: Tensor, *, dims: int = 1) -> Tensor:
         raise ValueError(f"{name} needs at least {dims} dimensions and one number, got shape {tuple(x.shape)}.")
     if not torch.isfinite(x).all():
         raise ValueError(f"{name} needs finite numbers, got NaN or infinity.")
-    return x.detach()
+    return x.detach().clone()
 
 
 def check_promise(promise: Promise) -> None:

@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from neuronal.certify.certificate import Certificate, check_finite
 from neuronal.certify.degree_rules import Degrees, degree_of_result
 from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
-from neuronal.core.inference import evaluating
-from neuronal.geometry.trace import Exits, places
+from neuronal.core.inference import call_on_copy, evaluating, is_random
+from neuronal.geometry.trace import Exits, memory, places
 
 ROWS = 2
 # Powers of two, which floats scale by exactly.
@@ -176,7 +176,7 @@ def _inputs(row: Tensor) -> Tensor:
 
 def _departs_from(model: nn.Module, x: Tensor, degree: Fraction) -> bool:
     """Whether the model, run at a few scales, contradicts the degree: then something was not seen."""
-    y = model(x).double()
+    y = call_on_copy(model, x).double()
     for s in SCALES:
         if abs(degree) * abs(log2(s)) > MOST_BITS:
             continue
@@ -189,8 +189,8 @@ def _departs_from(model: nn.Module, x: Tensor, degree: Fraction) -> bool:
 
 def _counterexample(model: nn.Module, x: Tensor) -> tuple[Tensor, float, float] | None:
     """An input and a scale at which no degree fits, by far more than rounding explains."""
-    base = model(x)
-    if not isinstance(base, Tensor) or not base.is_floating_point() or not torch.equal(base, model(x)):
+    base = call_on_copy(model, x)
+    if not isinstance(base, Tensor) or not base.is_floating_point() or not torch.equal(base, call_on_copy(model, x)):
         return None
     eps = torch.finfo(base.dtype).eps
     signs = torch.randint(0, 2, x.shape, generator=torch.Generator().manual_seed(2)).to(x) * 2 - 1
@@ -255,9 +255,9 @@ class _Recorder(TorchDispatchMode):
         self.breaks: list[Break] = []
         self.zeros: list[str] = []
         self.degree = NONE
-        self.known: dict[int, tuple[Fraction, Tensor]] = {_memory(x): (ONE, x)}  # held, so the memory stays its own
+        self.known: dict[int, tuple[Fraction, Tensor]] = {memory(x): (ONE, x)}  # held, so the memory stays its own
         self.unfilled: dict[int, Tensor] = {}
-        self.state = {_memory(t) for t in [*model.parameters(), *model.buffers()]}
+        self.state = {memory(t) for t in [*model.parameters(), *model.buffers()]}
 
     @contextmanager
     def recording(self, running: list[str]) -> Iterator[None]:
@@ -269,7 +269,7 @@ class _Recorder(TorchDispatchMode):
 
     def degree_of(self, value: Any) -> Fraction | None:
         """The degree of a value that depends on the input; None for others."""
-        return self.known[_memory(value)][0] if isinstance(value, Tensor) and _memory(value) in self.known else None
+        return self.known[memory(value)][0] if isinstance(value, Tensor) and memory(value) in self.known else None
 
     def breaks_here(self, reason: str, kind: str) -> None:
         found = Break(self.place, type(self.model.get_submodule(self.place)).__name__, reason, REPAIRS[kind])
@@ -302,21 +302,21 @@ class _Recorder(TorchDispatchMode):
         name = func.overloadpacket.__name__
         arguments = {a.name: a.default_value for a in schema.arguments}
         arguments |= dict(zip([a.name for a in schema.arguments], args, strict=False)) | kwargs
-        if any(isinstance(t, Tensor) and _memory(t) in self.state for t in targets):
+        if any(isinstance(t, Tensor) and memory(t) in self.state for t in targets):
             self.breaks_here(f"changes a parameter or buffer ({name})", "state")
-        if torch.Tag.nondeterministic_seeded in func.tags and _is_random(arguments):
+        if is_random(func, args, kwargs):
             self.breaks_here(f"draws random numbers ({name})", "random")
         if not any(self.degree_of(t) is not None for t in _tensors([*args, *kwargs.values()])):
             if name in UNFILLED:
-                self.unfilled[_memory(result)] = result
+                self.unfilled[memory(result)] = result
             for target in targets:
-                self.unfilled.pop(_memory(target), None)
+                self.unfilled.pop(memory(target), None)
             return result
         outputs = _tensors(result if isinstance(result, list | tuple) else [result])
         is_view = not schema.is_mutable and outputs and all(self.degree_of(t) is not None for t in outputs)
         if is_view or name in SHAPED:
             if name in UNFILLED:
-                self.unfilled[_memory(result)] = result
+                self.unfilled[memory(result)] = result
             return result
         # A constant that was written into is seen as it was before: zero or not.
         before = {n: float(not empty[id(v)]) for n, v in arguments.items() if id(v) in empty}
@@ -329,7 +329,7 @@ class _Recorder(TorchDispatchMode):
     def _is_empty(self, t: Tensor) -> bool:
         """Whether the whole memory behind a constant tensor holds zeros, or nothing yet: then it has every degree."""
         whole = t.new_empty(0).set_(t.untyped_storage())
-        return _memory(t) in self.unfilled or not whole.any()
+        return memory(t) in self.unfilled or not whole.any()
 
     def _note(self, name: str, degrees: Degrees, outputs: list[Tensor], empty: dict[int, bool]) -> None:
         many = degrees if isinstance(degrees, tuple) else (degrees,) * max(len(outputs), 1)
@@ -341,7 +341,7 @@ class _Recorder(TorchDispatchMode):
                 degree = NONE
             before = self.degree_of(tensor)
             is_part = tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
-            if before is None and _memory(tensor) in self.state:
+            if before is None and memory(tensor) in self.state:
                 self.breaks_here("writes a value that depends on the input into a parameter or buffer", "state")
             elif is_part and before not in (None, degree):
                 self.breaks_here(
@@ -349,7 +349,7 @@ class _Recorder(TorchDispatchMode):
                 )
             elif is_part and before is None and degree != 0 and not empty.get(id(tensor), True):
                 self.breaks_here(f"writes degree {show(degree)} into a constant tensor", "constant")
-            self.known[_memory(tensor)] = (degree, tensor)
+            self.known[memory(tensor)] = (degree, tensor)
 
 
 def _writes(argument: Any) -> bool:
@@ -358,12 +358,3 @@ def _writes(argument: Any) -> bool:
 
 def _tensors(values: Sequence[Any]) -> list[Tensor]:
     return [t for v in values for t in (v if isinstance(v, list | tuple) else [v]) if isinstance(t, Tensor)]
-
-
-def _memory(t: Tensor) -> int:
-    return t.untyped_storage().data_ptr() or -id(t)
-
-
-def _is_random(arguments: dict[str, Any]) -> bool:
-    """Whether an operation that can draw random numbers does: attention without dropout and evaluation do not."""
-    return arguments.get("dropout_p") != 0 and arguments.get("training") is not False

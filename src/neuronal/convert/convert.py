@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.fold import BATCH_NORMS, fold_batch_norm, foldable, folded, scale_and_shift
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
 from neuronal.nn.norm import ChannelScale
@@ -177,7 +177,7 @@ def largest_difference(before: nn.Module, after: nn.Module, x: Tensor) -> float:
     outputs = []
     for model in (before, after):
         with evaluating(model):
-            outputs.append(_numbers_in(model(x)))
+            outputs.append(_numbers_in(call_on_copy(model, x)))
     want, got = outputs
     return float((got - want).abs().max() / want.abs().max().clamp_min(torch.finfo(want.dtype).tiny))
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from neuronal.core.inference import is_random
 from neuronal.geometry.program import Copy, Op, Step
+from neuronal.geometry.trace import memory
 
 SUPPORTED = (
     "Linear, Conv1d to Conv3d, ReLU, LeakyReLU, PReLU, abs, clamp, max and average pooling (adaptive too), batch norm in "
@@ -23,6 +25,7 @@ ON_MERGED = {"view", "_unsafe_view", "reshape", "addmm", "mm", "mean_field"}
 SHAPES = {"squeeze", "unsqueeze"}
 
 
+HIDDEN = "looks at the memory of a tensor that depends on the input in a way that is not seen (such as .data)"
 STALE = "changes a tensor in place that is used under another view later"
 
 
@@ -46,6 +49,7 @@ class Recorder(TorchDispatchMode):
         self.count = 1
         self.shapes = {0: tuple(x.shape[1:])}
         self.known: dict[int, tuple[int, Tensor]] = {id(x): (0, x)}  # the tensor is held, so its id stays its own
+        self.memories = {memory(x)}
         self.stale: set[int] = set()
         # Note [Merged rows]: torch multiplies inputs of shape (batch, positions, features) by a matrix after it has
         # made them one of shape (batch * positions, features). The value behind such a tensor keeps its three
@@ -58,6 +62,8 @@ class Recorder(TorchDispatchMode):
     def returned(self, result: object) -> int:
         """The number of what the model returns."""
         number = self.number(result)
+        if self._is_hidden(result):
+            raise self.unsupported(HIDDEN)
         if number is None:
             what = "a constant" if isinstance(result, Tensor) else f"a {type(result).__name__}"
             raise self.unsupported(f"returns {what} instead of one tensor that depends on the input")
@@ -75,7 +81,12 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         inputs = [*args, *kwargs.values()]
-        touched = [t for a in inputs for t in (a if isinstance(a, list | tuple) else [a]) if id(t) in self.known]
+        if is_random(func, args, kwargs):
+            raise self.unsupported(f"draws random numbers ({func})")
+        tensors = [t for a in inputs for t in (a if isinstance(a, list | tuple) else [a])]
+        if any(map(self._is_hidden, tensors)):
+            raise self.unsupported(HIDDEN)
+        touched = [t for t in tensors if id(t) in self.known]
         if not touched:
             return result
         name = func.overloadpacket.__name__
@@ -97,7 +108,7 @@ class Recorder(TorchDispatchMode):
 
     def leaves(self, name: str, tensor: Tensor) -> None:
         """Numbers of a tensor leave torch, and what is done with them is not seen."""
-        if id(tensor) in self.known:
+        if id(tensor) in self.known or self._is_hidden(tensor):
             raise self.unsupported(f"takes numbers that depend on the input out of torch ({name})")
 
     def note(self, numbers: int | tuple[int, ...], result: Any) -> None:
@@ -105,8 +116,13 @@ class Recorder(TorchDispatchMode):
         numbers = numbers if isinstance(numbers, tuple) else (numbers,)
         for number, tensor in zip(numbers, tensors, strict=False):
             self.known[id(tensor)] = (number, tensor)
+            self.memories.add(memory(tensor))
         # The places of a maximum depend on the input too, and nothing may be done with whole numbers.
         self.known |= {id(t): (numbers[0], t) for t in tensors[len(numbers) :] if not t.is_floating_point()}
+
+    def _is_hidden(self, value: object) -> bool:
+        """Whether a tensor nobody recorded looks at the memory of one that depends on the input, such as ``x.data``."""
+        return isinstance(value, Tensor) and id(value) not in self.known and memory(value) in self.memories
 
     def _mark_aliases(self, changed: Tensor) -> None:
         memory = changed.untyped_storage().data_ptr()

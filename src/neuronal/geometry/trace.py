@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 
 Look = Callable[[str, Tensor], None]
 # Ways out of torch: what happens to the numbers there is not seen.
@@ -27,6 +27,9 @@ EXITS = {
     "__repr__",
     "__format__",
     "data_ptr",
+    "storage",
+    "__reduce_ex__",
+    "__deepcopy__",
     "__dlpack__",
 }
 
@@ -35,7 +38,7 @@ def outputs(model: nn.Module, x: Tensor, *, batch_size: int = 1024) -> Tensor:
     """The model's outputs for all rows of ``x``, computed in batches in evaluation mode, on the model's device."""
     device = next(model.parameters()).device
     with evaluating(model):
-        return torch.cat([model(part.to(device)) for part in x.split(batch_size)])
+        return torch.cat([call_on_copy(model, part.to(device)) for part in x.split(batch_size)])
 
 
 @contextmanager
@@ -116,6 +119,11 @@ class _Relus(TorchDispatchMode):
             self.calls[path] = self.calls.get(path, 0) + 1
             self.look(path if self.calls[path] == 1 else f"{path}:{self.calls[path]}", result)
         return result
+
+
+def memory(t: Tensor) -> int:
+    """What all views of one tensor have in common, as long as one of them is held."""
+    return t.untyped_storage().data_ptr() or -id(t)
 
 
 class Exits(TorchFunctionMode):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 
 Method = Literal["jacobian", "structured"]
 
@@ -188,7 +188,7 @@ def _ins_and_outs(
     seen: dict[str, tuple[Tensor, Tensor]] = {}
     with torch.enable_grad(), _watched(layers, seen):
         # The input asks for gradients, so that results do even where parameters are frozen.
-        y = _rows(model(x.detach().requires_grad_()), len(x))
+        y = _rows(call_on_copy(model, x.detach().requires_grad_()), len(x))
     wrong = [path for path, (h, z) in seen.items() if h.dim() != 2]
     if wrong:
         raise ValueError(f"structured kernels need vectors at nn.Linear layers, {wrong[0]} has more. Use 'jacobian'.")
@@ -231,7 +231,7 @@ def _rows(y: Tensor, count: int) -> Tensor:
 def _outputs(model: nn.Module, x: Tensor) -> int:
     """Numbers a model gives for one input."""
     with torch.no_grad():
-        y: Tensor = model(x[:1])
+        y: Tensor = call_on_copy(model, x[:1])
     return _rows(y, min(1, len(x))).shape[1]
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.data.dataset import Split
 from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
 
@@ -72,5 +72,5 @@ def curvature(
 def _gradient(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Gradient of every image's own loss with respect to the image."""
     x = x.detach().requires_grad_()
-    (gradient,) = torch.autograd.grad(F.cross_entropy(model(x), y, reduction="sum"), x)
+    (gradient,) = torch.autograd.grad(F.cross_entropy(call_on_copy(model, x), y, reduction="sum"), x)
     return gradient

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.data.dataset import Split
 
 ROWS = 256
@@ -47,7 +47,7 @@ def _largest_singular(j: Tensor) -> Tensor:
 def _jacobians(model: nn.Module, x: Tensor) -> Tensor:
     """``(images, classes, pixels)``."""
     x = x.detach().clone().requires_grad_()
-    y = model(x).flatten(1)
+    y = call_on_copy(model, x).flatten(1)
     # Images do not see each other in evaluation, so the gradient of a sum holds the gradients of all.
     rows = [torch.autograd.grad(y[:, i].sum(), x, retain_graph=i + 1 < y.shape[1])[0] for i in range(y.shape[1])]
     return torch.stack(rows, 1).flatten(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.data.dataset import Split
 from neuronal.ops.objective import scores
 
@@ -13,4 +13,4 @@ def validate(model: nn.Module, split: Split, batch_size: int, loss_name: str) ->
     """:func:`neuronal.ops.objective.scores` in evaluation mode; the model's mode is left as it was."""
     batches = (split.rows(slice(start, start + batch_size)) for start in range(0, len(split), batch_size))
     with evaluating(model):
-        return scores(((model(batch.x).float(), batch.y) for batch in batches), loss_name)
+        return scores(((call_on_copy(model, batch.x).float(), batch.y) for batch in batches), loss_name)
