@@ -27,12 +27,20 @@ class StepTime:
 def side_by_side(
     actions: Mapping[str, Callable[[], None]], baseline: str, *, rounds: int, warmup: int, cuda: bool = False
 ) -> dict[str, StepTime]:
-    """Times every action in every round, so that a busy moment of the machine hits all alike.
+    """Times every action in every round (see :func:`time_rounds`), and compares it with the baseline of that round."""
+    if baseline not in actions:
+        raise ValueError(f"the baseline needs to be one of {', '.join(actions)}, got {baseline!r}.")
+    seconds = time_rounds(actions, rounds=rounds, warmup=warmup, cuda=cuda)
+    return {name: _against(seconds[name], seconds[baseline]) for name in actions}
+
+
+def time_rounds(
+    actions: Mapping[str, Callable[[], None]], *, rounds: int, warmup: int, cuda: bool = False
+) -> dict[str, list[float]]:
+    """Seconds of every action in every round, so that a busy moment of the machine hits all alike.
 
     Each round starts with another action, because the first after a change finds its data out of the cache.
     """
-    if baseline not in actions:
-        raise ValueError(f"the baseline needs to be one of {', '.join(actions)}, got {baseline!r}.")
     wait = torch.cuda.synchronize if cuda else lambda: None
     names = list(actions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -45,7 +53,7 @@ def side_by_side(
             wait()
             if number >= warmup:
                 seconds[name].append(perf_counter() - started)
-    return {name: _against(seconds[name], seconds[baseline]) for name in names}
+    return seconds
 
 
 def step_times(

@@ -1,0 +1,74 @@
+"""Runs the cases of a suite one after the other; what is measured is in the file at once."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from benchmarks.row import Case, Row
+from benchmarks.suites import certify, implicit, layers, networks, train
+from benchmarks.timing import FEWEST, Setting
+from neuronal.core.files import make_writable, plain_json, write_whole
+from neuronal.experiments import environment
+from neuronal.train.recording import one_line
+
+SUITES: Mapping[str, tuple[str, Mapping[str, Sequence[Case]]]] = {
+    "layers": ("3x3 convolutions, forward and backward", layers.CASES),
+    "implicit": ("implicit-bias convolutions, forward and backward", implicit.CASES),
+    "networks": ("training steps of whole networks", networks.CASES),
+    "train": ("the training loop", train.CASES),
+    "certify": ("certificates and exact segments", certify.CASES),
+}
+
+
+def run(suite: str, device: str, rounds: int, out: Path, only: str = "") -> dict[str, Any]:
+    """Measures every case of a suite whose name contains ``only``; returns what ``out/SUITE_DEVICE.json`` says then.
+
+    A case that fails is a row with its error, and the next one goes on.
+
+    Raises:
+        ValueError: Too few rounds, no such device, or no such case.
+        OSError: The file cannot be written.
+    """
+    if rounds < FEWEST:
+        raise ValueError(f"--rounds needs to be at least {FEWEST} for a 95% interval, got {rounds}.")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda needs a CUDA device, and there is none.")
+    about, cases = SUITES[suite]
+    chosen = [case for case in cases[device] if only in case.name]
+    if not chosen:
+        raise ValueError(f"no case of {suite} on {device} has {only!r} in its name: {[c.name for c in cases[device]]}.")
+    make_writable(out)
+    result = {"suite": suite, "device": device, "about": about, "rounds": rounds, "seconds": 0.0}
+    result |= {"environment": environment(), "rows": []}
+    started = perf_counter()
+    for case in chosen:
+        print(f"benchmarks: {case.name}", file=sys.stderr, flush=True)
+        for row in _measured(case, Setting(torch.device(device), rounds)):
+            result["rows"].append(row.to_json())
+            result["seconds"] = perf_counter() - started
+            write_whole(out / f"{suite}_{device}.json", plain_json(result) + "\n")
+        _tidy()
+    return result
+
+
+def _measured(case: Case, setting: Setting) -> Iterator[Row]:
+    torch.manual_seed(0)
+    try:
+        yield from case.rows(setting)
+    except Exception as error:  # whatever it is, the other cases go on
+        yield Row(case.name, None, "", error=one_line(error))
+
+
+def _tidy() -> None:
+    """Gives back what was compiled and taken on the device, so that the next case finds it as it was."""
+    torch.compiler.reset()
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()

@@ -1,0 +1,1 @@
+"""The suites: what is measured on each kind of device, as data."""
