@@ -1,57 +1,39 @@
+"""Sweeps: what is finished is not trained again, what is damaged is, and what cannot work is said first."""
+
 from dataclasses import replace
 
 import pytest
 
 from neuronal.core.files import read_sealed, write_sealed
+from neuronal.experiments import cost
 from neuronal.experiments import engine as engine_module
 from neuronal.experiments.record import cell_name
 from neuronal.experiments.sweep import Study, Watch, costs, finished, prepare, read_study, sweep
 from neuronal.train.timing import StepTime
-
-
-class Listener(Watch):
-    def __init__(self):
-        self.trained, self.reused, self.aside, self.epochs = [], [], [], 0
-
-    def epoch_ended(self, cell, epoch):
-        self.epochs += 1
-
-    def cell_ended(self, record, *, reused):
-        (self.reused if reused else self.trained).append((record.recipe.family, record.seed))
-
-    def set_aside(self, file, reason):
-        self.aside.append((file, reason))
-
+from tests.experiments.listener import Listener
 
 ALL = [("standard", 0), ("zero_bias", 0), ("standard", 1), ("zero_bias", 1)]
 
 
-def test_cells_go_seed_by_seed_and_a_second_sweep_trains_nothing(quick_study, tmp_path):
-    first, second, fresh = Listener(), Listener(), Listener()
-    records = sweep(quick_study, tmp_path, watch=first)
-    assert first.trained == ALL
-    assert first.epochs == 8
-    assert sweep(quick_study, tmp_path, watch=second) == records
+def listened(study, folder, **options):
+    listener = Listener()
+    return sweep(study, folder, watch=listener, **options), listener
+
+
+def test_cells_go_seed_by_seed_and_what_is_there_is_not_trained_again(quick_study, tmp_path):
+    one = Study(replace(quick_study.recipe, seeds=(0,)), ("standard",))
+    sweep(one, tmp_path)
+    records, first = listened(quick_study, tmp_path)
+    assert (first.trained, first.reused) == (ALL[1:], ALL[:1])
+    assert len(first.epochs) == 6
+    again, second = listened(quick_study, tmp_path)
+    assert again == records
     assert (second.trained, second.reused) == ([], ALL)
-    sweep(quick_study, tmp_path, fresh=True, watch=fresh)
-    assert fresh.trained == ALL
+    assert listened(quick_study, tmp_path, fresh=True)[1].trained == ALL
     assert len(list((tmp_path / "cells").iterdir())) == 4
     assert read_study(tmp_path) == quick_study
-
-
-def test_more_seeds_train_only_the_new_cells(quick_study, tmp_path):
-    sweep(Study(replace(quick_study.recipe, seeds=(0,)), ("standard",)), tmp_path)
-    listener = Listener()
-    sweep(quick_study, tmp_path, watch=listener)
-    assert listener.reused == [("standard", 0)]
-
-
-def test_other_settings_are_other_cells(quick_study, tmp_path):
-    study = Study(replace(quick_study.recipe, seeds=(0,)), ("standard",))
-    sweep(study, tmp_path)
-    listener = Listener()
-    sweep(replace(study, recipe=replace(study.recipe, lr=0.02)), tmp_path, watch=listener)
-    assert listener.trained == [("standard", 0)]
+    # Other settings are other cells.
+    assert listened(replace(one, recipe=replace(one.recipe, lr=0.02)), tmp_path)[1].trained == ALL[:1]
 
 
 def test_a_damaged_record_is_set_aside_and_its_cell_redone(quick_study, tmp_path):
@@ -59,12 +41,12 @@ def test_a_damaged_record_is_set_aside_and_its_cell_redone(quick_study, tmp_path
     path = tmp_path / "cells" / cell_name(records[1].recipe, records[1].seed)
     for number in (1, 2):
         path.write_text("{ half a rec")
-        listener = Listener()
-        again = sweep(quick_study, tmp_path, watch=listener)
+        again, listener = listened(quick_study, tmp_path)
         assert listener.trained == [("zero_bias", 0)]
-        assert listener.aside[0][0] == path.with_suffix(f".damaged{number}")
-        assert "not JSON" in listener.aside[0][1]
-        assert path.with_suffix(f".damaged{number}").read_text() == "{ half a rec"
+        ((aside, reason),) = listener.aside
+        assert aside == path.with_suffix(f".damaged{number}")
+        assert "not JSON" in reason
+        assert aside.read_text() == "{ half a rec"
         assert again[1].metrics == records[1].metrics
 
 
@@ -85,9 +67,7 @@ def test_a_failing_cell_does_not_stop_the_others_and_is_kept(diverging, tmp_path
     records = sweep(study, tmp_path)
     assert len(records) == 4
     assert all(record.failure for record in records)
-    listener = Listener()
-    sweep(study, tmp_path, watch=listener)
-    assert not listener.trained
+    assert not listened(study, tmp_path)[1].trained
 
 
 def test_stopping_loses_no_finished_cell(quick_study, tmp_path, monkeypatch):
@@ -103,10 +83,8 @@ def test_stopping_loses_no_finished_cell(quick_study, tmp_path, monkeypatch):
         patch.setattr(engine_module, "trained", stops_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             sweep(quick_study, tmp_path)
-    listener = Listener()
-    sweep(quick_study, tmp_path, watch=listener)
-    assert listener.reused == ALL[:2]
-    assert listener.trained == ALL[2:]
+    _, listener = listened(quick_study, tmp_path)
+    assert (listener.reused, listener.trained) == (ALL[:2], ALL[2:])
 
 
 def test_wrong_names_and_places_are_found_before_training(quick_study, tmp_path, monkeypatch):
@@ -116,18 +94,14 @@ def test_wrong_names_and_places_are_found_before_training(quick_study, tmp_path,
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"Not a directory|File exists"):
         sweep(quick_study, tmp_path / "file")
-
-
-def test_prepare_leaves_nothing_behind(quick_study, tmp_path):
     prepare(quick_study, tmp_path / "a" / "b")
     assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["cells"]
 
 
-def test_a_study_needs_neurons_each_once(quick):
-    with pytest.raises(ValueError, match="at least one neuron"):
-        Study(quick, ())
-    with pytest.raises(ValueError, match="each neuron once"):
-        Study(quick, ("standard", "standard"))
+@pytest.mark.parametrize(("families", "message"), [((), "at least one"), (("standard",) * 2, "each neuron once")])
+def test_a_study_needs_neurons_each_once(quick, families, message):
+    with pytest.raises(ValueError, match=message):
+        Study(quick, families)
 
 
 def test_costs_are_measured_once_against_standard_even_if_it_is_not_compared(quick_study, tmp_path):
@@ -145,8 +119,6 @@ def test_costs_are_measured_once_against_standard_even_if_it_is_not_compared(qui
 
 
 def test_costs_time_the_network_of_each_neuron(quick_study, tmp_path, monkeypatch):
-    from neuronal.experiments import cost
-
     timed = {}
 
     def look(models, baseline, batch):
@@ -155,17 +127,14 @@ def test_costs_time_the_network_of_each_neuron(quick_study, tmp_path, monkeypatc
 
     monkeypatch.setattr(cost, "step_times", look)
     costs(quick_study, tmp_path)
-    standard, zero_bias = (timed[variant.fingerprint()] for variant in quick_study.variants())
-    assert (standard, zero_bias) == ("Linear", "ZeroBiasLinear")
+    assert [timed[variant.fingerprint()] for variant in quick_study.variants()] == ["Linear", "ZeroBiasLinear"]
 
 
 def test_a_folder_without_a_sound_study_is_named(tmp_path):
-    with pytest.raises(ValueError, match="is not the folder of a run: it has no study"):
+    with pytest.raises(ValueError, match="is not the folder of a run"):
         read_study(tmp_path)
-    for text in ("{", '{"sha256": "", "values": {}}'):
-        (tmp_path / "study.json").write_text(text)
-        with pytest.raises(ValueError, match=r"study\.json is damaged: "):
-            read_study(tmp_path)
     write_sealed(tmp_path / "study.json", {})
-    with pytest.raises(ValueError, match=r"study\.json is damaged: "):
-        read_study(tmp_path)
+    for text in ("{", '{"sha256": "", "values": {}}', (tmp_path / "study.json").read_text()):
+        (tmp_path / "study.json").write_text(text)
+        with pytest.raises(ValueError, match=r"study\.json is damaged"):
+            read_study(tmp_path)

@@ -12,7 +12,7 @@ from neuronal_papers.reproduce import read_result, reproduce
 from tests.data.made_up import pixels, write_parquet
 from tests.vision import vision
 
-ROWS = 20
+ROWS = 40
 """Of a table, and of a set of images."""
 FEW = 4
 """Images of 224 x 224: one through ResNet-50 and back is a second of one core."""
@@ -78,7 +78,7 @@ def case(recipe):
 
 @pytest.mark.parametrize("recipe", [case(recipe) for recipe in kinds()])
 def test_two_steps_of_every_kind(recipe):
-    short = replace(recipe, epochs=1, standard_epochs=0, seeds=(0,), lr=0.01)
+    short = replace(recipe, epochs=1, standard_epochs=0, fraction=1.0, seeds=(0,), lr=0.01)
     train, _ = training_data(short, drawn(load(short.data), short, 0), 0)
     short = replace(short, batch_size=-(-len(train) // 2))
     record = run(short, 0)
