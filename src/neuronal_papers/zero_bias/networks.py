@@ -1,0 +1,93 @@
+"""The networks of Table 1, which other tables and figures use too, how they are trained, and how they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from neuronal.data import DATASETS
+from neuronal.experiments import Recipe
+from neuronal_papers.judge import Case, Result, paired
+
+BOTH = ("zero_bias", "standard")
+# Accuracies that differ by no more points are similar: the largest difference in Table 1, whose rows the paper calls so.
+SIMILAR = 1.55
+
+
+def both(*recipes: Recipe) -> tuple[Recipe, ...]:
+    """Each without and with biases, everything else the same."""
+    return tuple(replace(recipe, family=family) for recipe in recipes for family in BOTH)
+
+
+MNIST_FCN = Recipe(
+    name="MNIST FCN",
+    model="fcn",
+    data="mnist",
+    optim="adadelta",
+    lr=0.01,
+    epochs=20,
+    batch_size=512,
+    holdout=0.0,
+    seeds=(0, 1, 2),
+    probes=("contrast", "zero_image"),
+)
+FASHION_CNN = replace(MNIST_FCN, name="Fashion-MNIST CNN", model="cnn", data="fashion_mnist", batch_size=128)
+FASHION_CNN_2 = replace(FASHION_CNN, name="Fashion-MNIST CNN, twice as wide", model_options={"widths": (32, 64, 128)})
+FASHION_CNN_4 = replace(FASHION_CNN, name="Fashion-MNIST CNN, 4 x as wide", model_options={"widths": (64, 128, 256)})
+CIFAR_RESNET18 = Recipe(
+    name="CIFAR-100 ResNet18",
+    model="resnet18",
+    norm="fixup",
+    data="cifar100",
+    optim="sgd",
+    lr=0.1,
+    momentum=0.9,
+    weight_decay=1e-4,
+    schedule="cosine",
+    mixup=0.7,
+    epochs=40,
+    batch_size=128,
+    crop=4,
+    flip=True,
+    holdout=0.0,
+    scalar_lr=0.1,
+    precision="bf16",
+    channels_last=True,
+    seeds=(0, 1, 2),
+    probes=("contrast", "zero_image"),
+)
+SMALL_RESNET18 = replace(CIFAR_RESNET18, name="CIFAR-10 ResNet18", data="cifar10", epochs=20, batch_size=256)
+IMAGENET_RESNET50 = replace(
+    CIFAR_RESNET18,
+    name="ImageNet ResNet50",
+    model="resnet50",
+    data="imagenet",
+    epochs=100,
+    batch_size=256,
+    crop=0,
+    resized_crop=(0.08, 1.0),
+)
+
+
+def smoke(recipe: Recipe) -> Recipe:
+    """The same on 8 x 8 digits, once over a fifth of them."""
+    return replace(
+        recipe, data="digits", epochs=1, fraction=0.2, batch_size=64, precision="no", channels_last=False, seeds=(0,)
+    )
+
+
+def with_failed(accuracy: Mapping[int, float], result: Result, name: str) -> tuple[dict[int, float], str]:
+    """Accuracy by seed, with runs that failed as runs at chance; and a note that names these."""
+    recipe = next(recipe for recipe in result["recipes"] if recipe["name"] == name)
+    failed = [seed for seed in recipe["seeds"] if seed not in accuracy]
+    note = f"failed, at chance: seed {', '.join(map(str, failed))}" if failed else ""
+    return {**accuracy, **dict.fromkeys(failed, 1 / DATASETS[recipe["data"]].num_classes)}, note
+
+
+def without_less_with(
+    result: Result, name: str, without: Mapping[int, float], biased: Mapping[int, float]
+) -> Case:
+    """Accuracy of a network without biases less that with them, in points, seed by seed."""
+    (own, failed), (other, others_failed) = (with_failed(of, result, name) for of in (without, biased))
+    notes = [f"{neuron} {note}" for neuron, note in zip(BOTH, (failed, others_failed), strict=True) if note]
+    return Case(name, paired(own, other, factor=100), note="; ".join(notes))
