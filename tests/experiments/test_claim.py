@@ -1,19 +1,21 @@
-"""Cells wanted by several processes at once: each is trained once, and a claim ends with its process."""
+"""What several processes want at once is made once, and a claim ends with its process."""
 
 import sys
-from dataclasses import replace
 from subprocess import PIPE, Popen
 
 import pytest
 
 from neuronal.experiments.cells import Cell
 from neuronal.experiments.claim import Claimed, claim, divided
+from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import Watch
-from neuronal.recipes.zero_bias.networks import MNIST_FCN, smoke
+from neuronal.experiments.work import Work
 from tests.experiments.side_by_side import made_by_two
 
-CELLS = [Cell(replace(smoke(MNIST_FCN), seeds=(0, 1, 2, 3)), seed) for seed in range(4)]
+pytestmark = pytest.mark.timeout(120)
+RECIPE = Recipe("quick", model="fcn", widths=(4,), epochs=1, probes=(), seeds=(0, 1, 2, 3))
+CELLS = [Cell(RECIPE, seed) for seed in RECIPE.seeds]
 HOLDER = """
 import sys
 from pathlib import Path
@@ -24,19 +26,28 @@ with claim(Path(sys.argv[1])) as ours:
 """
 
 
-def train_all(folder, trained):
-    watch = Watch()
-    for _, _record in Claimed().train(CELLS, folder, lambda cell: trained.put(cell.seed), watch.epoch_ended):
+def cells(folder, made):
+    for _ in Claimed().train(CELLS, folder, lambda cell: made.put(cell.seed), Watch().epoch_ended):
         pass
+    assert [read(folder / cell_name(cell.recipe, cell.seed)).seed for cell in CELLS] == [0, 1, 2, 3]
 
 
-@pytest.mark.timeout(120)
-def test_processes_divide_the_cells_among_themselves(tmp_path):
-    assert made_by_two(train_all, tmp_path) == [0, 1, 2, 3]
-    assert [read(tmp_path / cell_name(cell.recipe, cell.seed)).seed for cell in CELLS] == [0, 1, 2, 3]
+def rows(folder, made):
+    found = Work(folder).rows([RECIPE], {}, lambda record, model: made.put(record.seed) or {"seed": record.seed})
+    assert [row["seed"] for row in found] == [0, 1, 2, 3]
 
 
-@pytest.mark.timeout(120)
+def parts(folder, made):
+    items = [{"number": number} for number in range(4)]
+    found = Work(folder).parts({}, items, lambda item: made.put(item["number"]) or {"double": 2 * item["number"]})
+    assert [part["double"] for part in found] == [0, 2, 4, 6]
+
+
+@pytest.mark.parametrize("work", [cells, rows, parts])
+def test_two_processes_make_everything_once(work, tmp_path):
+    assert made_by_two(work, tmp_path) == [0, 1, 2, 3]
+
+
 def test_a_claim_ends_with_its_process(tmp_path):
     path = tmp_path / "cell.json"
     with Popen([sys.executable, "-c", HOLDER, str(path)], stdin=PIPE, stdout=PIPE, text=True) as other:
@@ -44,13 +55,11 @@ def test_a_claim_ends_with_its_process(tmp_path):
         with claim(path) as ours:
             assert not ours
         other.kill()
-    with claim(path) as ours:
-        assert ours
-    with claim(path, wait=True) as ours:
-        assert ours
+    for wait in (False, True):
+        with claim(path, wait=wait) as ours:
+            assert ours
 
 
-@pytest.mark.timeout(120)
 def test_what_another_process_made_is_handed_on_as_soon_as_it_can_be(tmp_path):
     order = []
 

@@ -1,7 +1,5 @@
 """Further processes that do the same work: they divide it, and end with whoever started them."""
 
-import errno
-import json
 import os
 import signal
 import sys
@@ -10,17 +8,11 @@ from functools import partial
 from multiprocessing import active_children
 from pathlib import Path
 from subprocess import PIPE, Popen, run
-from threading import Thread
 
 import pytest
 import torch
 
-from neuronal.cli.app import main
 from neuronal.experiments.crew import Crew
-from neuronal.experiments.reproduce import read_result, reproduce
-from neuronal.experiments.work import NothingLeft, Work
-from neuronal.recipes import REPRODUCTIONS
-from neuronal.recipes.zero_bias.table1 import TABLE1_MNIST_FCN
 
 SLEEPING = """
 import time
@@ -94,14 +86,9 @@ def test_each_does_the_work_once_with_one_thread(tmp_path):
     assert torch.get_num_threads() == 2
 
 
-def test_without_a_start_there_are_none():
+def test_they_begin_with_the_start_and_end_with_the_block():
     with Crew(2, partial(time.sleep, 60)) as crew:
         assert active_children() == []
-    assert crew.started == 0
-
-
-def test_they_end_with_the_block():
-    with Crew(2, partial(time.sleep, 60)) as crew:
         crew.start()
         pids = [child.pid for child in active_children()]
         assert all(map(is_running, pids))
@@ -126,116 +113,8 @@ def test_one_that_fails_says_so_in_a_line():
     assert done.stdout == "1 lost\n"
 
 
-def without_times(values):
-    if isinstance(values, dict):
-        return {key: without_times(value) for key, value in values.items() if "seconds" not in key}
-    return [without_times(value) for value in values] if isinstance(values, list) else values
-
-
-@pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("name", ["zero_bias/table1_mnist_fcn", "geometric/levy"])
-def test_a_table_is_the_same_however_many_make_it(name, tmp_path):
-    answers = []
-    for workers in (1, 3):
-        runs, results = tmp_path / f"runs{workers}", tmp_path / f"results{workers}"
-        answers.append(
-            read_result(reproduce(REPRODUCTIONS[name], "smoke", runs=runs, results=results, workers=workers))
-        )
-    assert without_times(answers[0]["result"]) == without_times(answers[1]["result"])
-    assert [answer["workers"] for answer in answers] == [1, 3]
-    assert answers[0]["command"] == answers[1]["command"]
-    assert all("1 threads" in answer["environment"]["processor"] for answer in answers)
-
-
-def test_nobody_is_started_for_what_is_there(tmp_path):
-    for workers in (1, 3):
-        file = reproduce(TABLE1_MNIST_FCN, "smoke", runs=tmp_path, results=tmp_path, workers=workers)
-    assert read_result(file)["workers"] == 1
-
-
-def test_what_a_worker_leaves_is_made_by_the_others(tmp_path, capsys):
-    alone, together = tmp_path / "alone", tmp_path / "together"
-    whole = reproduce(REPRODUCTIONS["zero_bias/expressiveness"], "smoke", runs=alone, results=alone)
-    killed = []
-
-    def kill_one():
-        # As soon as one of them has begun with something.
-        until(lambda: len(active_children()) == 2 and len(list(together.rglob("*.claim"))) > 1)
-        victim = active_children()[0]
-        victim.kill()
-        killed.append(victim.pid)
-
-    killer = Thread(target=kill_one)
-    killer.start()
-    said = []
-    file = reproduce(
-        REPRODUCTIONS["zero_bias/expressiveness"],
-        "smoke",
-        runs=together,
-        results=together,
-        workers=3,
-        say=said.append,
-    )
-    killer.join()
-    assert len(killed) == 1
-    assert read_result(file)["result"] == read_result(whole)["result"]
-
-
-def test_what_is_timed_is_timed_alone(tmp_path):
-    with Crew(1, partial(time.sleep, 60)) as crew:
-        crew.start()
-        Work(tmp_path, crew=crew).alone()
-        assert active_children() == []
-    with pytest.raises(NothingLeft):
-        Work(tmp_path, helps=True).alone()
-
-
-def test_waiting_is_said_once_and_so_is_a_death(tmp_path):
-    said = []
-    with Crew(2, partial(time.sleep, 60)) as crew:
-        work = Work(tmp_path, say=said.append, crew=crew)
-        crew.start()
-        work._wait(2)
-        work._wait(2)
-        active_children()[0].kill()
-        assert until(lambda: crew.num_lost() == 1)
-        work._wait(2)
-    assert said == [
-        "waiting for 2 that other processes make",
-        "waiting for 2 that other processes make; 1 of 2 workers died",
-    ]
-
-
-def test_what_cannot_be_divided_is_made_by_one(tmp_path, capsys):
-    places = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path / "results")]
-    main(["reproduce", "farkas/cutoff", "--scale", "smoke", "--workers", "3", "--json", *places])
-    assert json.loads(capsys.readouterr().out)["workers"] == 1
-
-
-@pytest.mark.parametrize("workers", [-1, 0, 1000])
-def test_too_few_and_too_many_are_refused_before_anything_is_made(workers, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("workers", [-1, 0, 9])
+def test_too_few_and_too_many_are_refused(workers, monkeypatch):
     monkeypatch.setattr("neuronal.experiments.crew.cores", lambda: 2)
-    assert main(["reproduce", "farkas/born_dead", "--scale", "smoke", "--workers", str(workers)]) == 2
-    assert capsys.readouterr().err == f"neuronal: --workers needs to be from 1 to 8, 4 for each core, got {workers}.\n"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_locks_there_are_no_workers(tmp_path, monkeypatch):
-    def refused(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("neuronal.experiments.claim.fcntl.flock", refused)
-    options = {"runs": tmp_path / "runs", "results": tmp_path / "results"}
-    with pytest.raises(ValueError, match=r"needs a file system with locks, .*runs has none. Choose .* --out"):
-        reproduce(REPRODUCTIONS["farkas/born_dead"], "smoke", workers=2, **options)
-    reproduce(REPRODUCTIONS["farkas/born_dead"], "smoke", **options)
-
-
-def test_a_launcher_and_workers_are_refused_together(tmp_path, monkeypatch):
-    class Several:
-        num_processes = 2
-
-    monkeypatch.setattr("neuronal.experiments.reproduce.processes", Several)
-    with pytest.raises(ValueError, match="without torchrun"):
-        reproduce(REPRODUCTIONS["farkas/born_dead"], "smoke", runs=tmp_path, results=tmp_path, workers=2)
+    with pytest.raises(ValueError, match=f"from 1 to 8, 4 for each core, got {workers}"):
+        Crew(workers - 1, partial(time.sleep, 60))

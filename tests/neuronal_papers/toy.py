@@ -1,6 +1,7 @@
 """A paper of two small tables, for tests of what goes for every paper."""
 
 from dataclasses import replace
+from time import sleep
 
 from neuronal.experiments import Recipe
 from neuronal.report import Column, Drawing, blank, table
@@ -25,6 +26,7 @@ def accuracies(setting, work):
 def squares(setting, work):
     def square(item):
         note(item["side"])
+        sleep(setting.options.get("seconds", 0.0))
         return {"side": item["side"], "area": item["side"] ** 2}
 
     parts = work.parts({"procedure": "squares"}, [{"side": side} for side in setting.options["sides"]], square)

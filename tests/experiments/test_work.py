@@ -1,0 +1,195 @@
+"""Networks, rows and parts of a result: made once, kept, and made again where something they depend on has changed."""
+
+import errno
+import time
+from dataclasses import replace
+from functools import partial
+from multiprocessing import active_children
+
+import pytest
+
+from neuronal.experiments import engine as engine_module
+from neuronal.experiments import work as work_module
+from neuronal.experiments.claim import has_locks
+from neuronal.experiments.crew import Crew
+from neuronal.experiments.recipe import Recipe
+from neuronal.experiments.work import NothingLeft, NotTrained, Work
+
+QUICK = Recipe("0.1", model="fcn", widths=(4,), epochs=1, probes=(), fraction=0.1, seeds=(0, 1))
+RECIPES = [QUICK, replace(QUICK, name="0.2", fraction=0.2)]
+WILD = replace(QUICK, name="wild", optim="sgd", momentum=0.0, lr=1e30)
+ITEMS = [{"side": side} for side in (3, 1, 2)]
+
+
+def test_what_one_trained_is_there_for_the_others_under_their_own_names(tmp_path, monkeypatch):
+    Work(tmp_path).records([replace(QUICK, seeds=(0,))])
+    seeds, real = [], engine_module.trained
+    monkeypatch.setattr(
+        engine_module, "trained", lambda recipe, seed, **options: seeds.append(seed) or real(recipe, seed, **options)
+    )
+    records = Work(tmp_path).records([replace(QUICK, name="another")])
+    assert seeds == [1]
+    assert [record.recipe.name for record in records] == ["another", "another"]
+
+
+def test_networks_are_kept_with_their_weights(tmp_path):
+    said = []
+    record, model = Work(tmp_path, say=said.append).network(QUICK, 0)
+    again, same = Work(tmp_path, say=said.append).network(QUICK, 0)
+    assert len(said) == 1
+    assert again.metrics == record.metrics
+    for p, q in zip(model.state_dict().values(), same.state_dict().values(), strict=True):
+        assert p.cpu().equal(q)
+    weights = next(tmp_path.glob("cells/*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:100])
+    Work(tmp_path, say=said.append).network(QUICK, 0)
+    assert len(said) > 1
+
+
+def seeds_measured(folder, seen, recipes=RECIPES[:1], how=(), **options):
+    def measure(record, model):
+        seen.append(record.seed)
+        return {"share": record.recipe.fraction, "seed": record.seed, "mode": model.training}
+
+    return Work(folder).rows(recipes, dict(how), measure, **options)
+
+
+def test_rows_are_in_order_and_made_once(tmp_path):
+    seen = []
+    want = [{"share": recipe.fraction, "seed": seed, "mode": False} for recipe in RECIPES for seed in (0, 1)]
+    assert seeds_measured(tmp_path, seen, RECIPES) == want
+    assert seeds_measured(tmp_path, seen, RECIPES[::-1]) == want[2:] + want[:2]
+    assert len(seen) == 4
+    # Measured in another way, they are other rows of the same networks.
+    seeds_measured(tmp_path, seen, how={"images": 6})
+    assert len(seen) == 6
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 4
+
+
+def test_a_damaged_row_and_rows_of_other_code_are_made_again(tmp_path, monkeypatch):
+    seen = []
+    want = seeds_measured(tmp_path, seen)
+    file = next((tmp_path / "rows").glob("*seed1*.json"))
+    file.write_text(file.read_text()[:-9])
+    assert seeds_measured(tmp_path, seen) == want
+    assert seen == [0, 1, 1]
+    monkeypatch.setattr(work_module, "code", lambda: "other")
+    monkeypatch.setattr(work_module, "trained_into", None)
+    assert seeds_measured(tmp_path, seen) == want
+    assert seen == [0, 1, 1, 0, 1]
+
+
+def test_a_network_that_did_not_train_ends_the_work_at_once(tmp_path):
+    for _ in range(2):
+        with pytest.raises(NotTrained, match="wild with seed 0 did not train"):
+            seeds_measured(tmp_path, [], [WILD])
+    assert list((tmp_path / "rows").glob("*.json")) == []
+
+
+def test_or_it_has_a_row_that_says_so_and_is_tried_again_elsewhere(tmp_path, monkeypatch):
+    def failures():
+        rows = seeds_measured(tmp_path, [], [WILD], may_fail=True)
+        return [row["failure"].partition(":")[0] for row in rows]
+
+    trained, real = [], work_module.trained_into
+    monkeypatch.setattr(
+        work_module, "trained_into", lambda *words, **options: trained.append(0) or real(*words, **options)
+    )
+    assert failures() == [f"wild with seed {seed} did not train" for seed in (0, 1)]
+    assert failures() == failures()
+    assert len(trained) == 2
+    monkeypatch.setattr(work_module, "arithmetic", lambda: {"gpu": "another"})
+    assert len(failures()) == 2
+    assert len(trained) == 4
+
+
+def test_what_is_asked_for_twice_took_its_time_once_whoever_made_it(tmp_path):
+    def slow(item):
+        time.sleep(0.02 * item["side"])
+        return {}
+
+    def ask():
+        work = Work(tmp_path)
+        work.rows(RECIPES, {}, lambda record, model: {})
+        work.parts({}, ITEMS, slow)
+        return work
+
+    first = ask()
+    once = sum(record.seconds for record in Work(tmp_path).records(RECIPES))
+    assert first.network_seconds >= once + 0.12
+    first.records(RECIPES[:1])
+    first.network(RECIPES[0], 0)
+    assert ask().network_seconds == pytest.approx(first.network_seconds)
+
+
+def areas(folder, made, items=ITEMS, how=()):
+    def square(item):
+        made.append(item["side"])
+        return {"area": item["side"] ** 2, "sides": (item["side"],) * 2, 4: "corners"}
+
+    return Work(folder).parts(dict(how), items, square)
+
+
+def test_parts_are_in_order_made_once_and_as_they_are_read(tmp_path):
+    made = []
+    want = [{"area": n**2, "sides": [n, n], "4": "corners"} for n in (3, 1, 2)]
+    assert areas(tmp_path, made) == want
+    assert areas(tmp_path, made, ITEMS[::-1]) == want[::-1]
+    assert made == [3, 1, 2]
+    areas(tmp_path, made, ITEMS[:1], {"name": "another"})
+    assert made == [3, 1, 2, 3]
+
+
+def test_a_damaged_part_and_one_made_by_something_else_are_made_again(tmp_path, monkeypatch):
+    made = []
+    want = areas(tmp_path, made)
+    file = min((tmp_path / "parts").glob("*.json"))
+    file.write_text(file.read_text().replace('"area": ', '"area": 1'))
+    assert areas(tmp_path, made) == want
+    assert len(made) == 4
+    for name, value in (("code", "other"), ("arithmetic", {"torch": "another"})):
+        monkeypatch.setattr(work_module, name, lambda value=value: value)
+        made.clear()
+        assert areas(tmp_path, made) == want
+        assert made == [3, 1, 2]
+
+
+def test_a_value_that_is_no_number_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        Work(tmp_path).parts({}, ITEMS, lambda item: {"area": float("nan")})
+    assert list((tmp_path / "parts").glob("*.json")) == []
+
+
+def test_what_is_timed_is_timed_alone(tmp_path):
+    with Crew(1, partial(time.sleep, 60)) as crew:
+        crew.start()
+        Work(tmp_path, crew=crew).alone()
+        assert active_children() == []
+    with pytest.raises(NothingLeft):
+        Work(tmp_path, helps=True).alone()
+
+
+def test_waiting_is_said_once_and_so_is_a_death(tmp_path):
+    said = []
+    with Crew(2, partial(time.sleep, 60)) as crew:
+        work = Work(tmp_path, say=said.append, crew=crew)
+        crew.start()
+        for _ in range(2):
+            work._wait(2)
+        victim = active_children()[0]
+        victim.kill()
+        victim.join(60)
+        work._wait(2)
+    assert len(said) == 2
+    assert said[1].endswith("1 of 2 workers died")
+
+
+def test_a_file_system_without_locks_is_noticed(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    assert has_locks(tmp_path)
+    monkeypatch.setattr("neuronal.experiments.claim.fcntl.flock", refused)
+    assert not has_locks(tmp_path)
+    # Each process then makes everything.
+    assert len(Work(tmp_path).records([QUICK])) == 2
