@@ -159,6 +159,7 @@ class Claim:
         unit: Of the numbers.
         digits: Format of the numbers.
         needs: ``all`` cases or just ``some``.
+        per: What has one number each, if not a seed.
         beyond_paper: No paper claims it.
         reproduce_with: Options of the command that measures it, where they are not those of the result.
     """
@@ -169,6 +170,7 @@ class Claim:
     unit: str = "points"
     digits: str = "+.2f"
     needs: Literal["all", "some"] = "all"
+    per: str = "seed"
     beyond_paper: bool = False
     reproduce_with: str = ""
 
@@ -193,7 +195,9 @@ class Claim:
         seeds = sorted({interval.num_seeds for interval in intervals if interval})
         if seeds:
             parts.append(
-                f"{self.unit}, {self.side}; {' or '.join(map(str, seeds))} seed{'s' * (seeds != [1])}".lstrip(", ")
+                f"{self.unit}, {self.side}; {' or '.join(map(str, seeds))} {self.per}{'s' * (seeds != [1])}".lstrip(
+                    ", "
+                )
             )
         halves = [i.half for i, done in zip(intervals, decided, strict=True) if i and done is None and i.half < inf]
         if halves and not isinstance(self.side, Within):

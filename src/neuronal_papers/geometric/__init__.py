@@ -1,0 +1,15 @@
+"""Chen & Ge: Neural Characteristic Activation Analysis and Geometric Parameterization (arXiv:2305.15912).
+
+Settings are those of the authors' code where it says more than the paper, or something else; what differs is in ``departs``.
+"""
+
+from neuronal_papers.geometric.boundaries import BOUNDARY_1D, BOUNDARY_2D
+from neuronal_papers.geometric.motion import FIGURE2, FIGURE3
+from neuronal_papers.geometric.perturbation import PERTURBATION
+from neuronal_papers.geometric.uci import TABLE3
+
+ABOUT = (
+    "Neural Characteristic Activation Analysis and Geometric Parameterization for ReLU Networks "
+    "(Chen & Ge, arXiv:2305.15912): what holds"
+)
+REPRODUCTIONS = (PERTURBATION, BOUNDARY_1D, BOUNDARY_2D, FIGURE2, FIGURE3, TABLE3)

@@ -1,0 +1,81 @@
+"""The methods Chen & Ge compare: neuron, norm and published rate of each, and how their results are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from neuronal.experiments import Recipe
+
+
+class Method(NamedTuple):
+    """Neuron and norm of a method, and what its short name stands for."""
+
+    neuron: str
+    norm: str
+    words: str
+
+
+METHODS = {
+    "SP": Method("standard", "none", "standard units"),
+    "WN": Method("standard", "weight_alone", "weight norm"),
+    "WN+MBN": Method("standard", "weight", "weight norm with mean-only batch norm"),
+    "BN": Method("standard", "batch", "batch norm"),
+    "GmP": Method("geometric", "none", "geometric units"),
+    "GmP+IMN": Method("geometric", "input_mean", "geometric units with input mean norm"),
+}
+FOUR = ("SP", "WN", "BN", "GmP")
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""For every method: the paper's list (Appendix C), and 1, as several do best at its end."""
+TEN = tuple(range(10))
+HALF = (
+    "Units of GmP start as the authors' code has them: from Glorot's weights, with directions in the half of the space "
+    "where the last coordinate is positive and their norms as scales, where Section 4.3 has scales of 1."
+)
+"""What is the same wherever networks start as published."""
+TUNED = "Weak: rates are tuned with some of the seeds that are reported, for every method alike, on held-out data."
+"""What is weak wherever both protocols are measured."""
+
+
+class Unit(NamedTuple):
+    """Factor and format a measure is written with."""
+
+    factor: float
+    format: str
+
+
+UNITS = {"rmse": Unit(1.0, ".3f"), "accuracy": Unit(100.0, ".2f"), "top5": Unit(100.0, ".2f")}
+
+
+def by(recipe: Recipe, *methods: str, rates: tuple[float, float] = (0.01, 0.1)) -> tuple[Recipe, ...]:
+    """The recipe by each method; ``rates`` are the published ones, of the others and of GmP."""
+    return tuple(
+        replace(
+            recipe,
+            name=f"{recipe.name} {method}",
+            family=METHODS[method].neuron,
+            norm=METHODS[method].norm,
+            lr=rates["GmP" in method],
+            model_options=dict(recipe.model_options) | ({"outside": True} if "GmP" in method else {}),
+        )
+        for method in methods
+    )
+
+
+def method_of(recipe: Recipe) -> str:
+    """The paper's name of the recipe's neuron and norm."""
+    return next(name for name, one in METHODS.items() if (one.neuron, one.norm) == (recipe.family, recipe.norm))
+
+
+def legend(methods: Iterable[str]) -> str:
+    """What the paper's short names stand for."""
+    return ", ".join(f"{name} {METHODS[name].words}" for name in dict.fromkeys(methods))
+
+
+def written(mean: float | None, error: float | None, measure: str) -> str | None:
+    """A mean with its error in the measure's own units and digits."""
+    if mean is None:
+        return None
+    factor, digits = UNITS[measure]
+    return format(factor * mean, digits) + ("" if error is None else f" ± {format(factor * error, digits)}")

@@ -1,0 +1,155 @@
+"""Table 3: regression on six tables of the UCI repository with one hidden layer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log10
+from statistics import fmean
+
+from neuronal.experiments import Recipe
+from neuronal_papers.core import Reproduction, Setting
+from neuronal_papers.geometric.comparison import figures, reported_for, sample, tables
+from neuronal_papers.geometric.methods import FOUR, HALF, RATES, TEN, TUNED, by
+from neuronal_papers.geometric.protocols import Row, measure
+from neuronal_papers.judge import Below, Case, Claim, Pooled, Result, Within
+
+UCI = Recipe(
+    name="",
+    model="mlp1",
+    model_options={"start": "glorot"},
+    scaling="standardise_inputs",
+    redrawn=1.0,
+    holdout=0.0,
+    protocol="published",
+    optim="adam",
+    loss="absolute",
+    batch_size=1024,
+    epochs=5000,
+    cut_after=50,
+    stop_after=100,
+    seeds=TEN,
+    probes=(),
+)
+SETS = ("boston", "concrete", "energy", "power", "wine", "yacht")
+RECIPES = tuple(one for data in SETS for one in by(replace(UCI, name=data, data=data), *FOUR))
+SMOKE = by(replace(UCI, name="levy", data="levy", redrawn=0.0, epochs=3, seeds=(0, 1)), *FOUR)
+TUNING = {"best": "GmP", "rates": RATES, "holdout": 0.2, "tuning_seeds": 10}
+# Powers of ten: the list of rates has two steps in each, so that ten times is one step too little to one too much.
+ONE_STEP = 0.5
+# Percent of a reported error. Our splits are others than the authors', and split by split errors differ by more.
+CLOSE = 10.0
+
+
+def _by_set(result: Result, protocol: str) -> dict[str, dict[str, Row]]:
+    """Set by set the rows of all methods."""
+    sets: dict[str, dict[str, Row]] = {}
+    for row in result["result"]["rows"]:
+        if row["protocol"] == protocol and "values" in row:
+            sets.setdefault(row["data"], {})[row["method"]] = row
+    return sets
+
+
+def lower_errors(result: Result, protocol: str) -> list[Pooled]:
+    """GmP less each other method, over all sets together in standard deviations of the differences."""
+    pooled = []
+    for other in FOUR[:-1]:
+        sets = {name: rows for name, rows in _by_set(result, protocol).items() if {"GmP", other} <= rows.keys()}
+        samples = [sample(rows["GmP"], rows[other], name) for name, rows in sets.items()]
+        lower = [one.label for one in samples if fmean(one.values) < 0]
+        note = f"lower mean on {len(lower)} of {len(samples)} sets"
+        failed = [f"{one.label}: {one.note}" for one in samples if one.note]
+        pooled.append(Pooled(other, samples, "; ".join([note, *failed]), is_open=bool(failed)))
+    return pooled
+
+
+def tuned_rates(result: Result) -> list[Case]:
+    """Powers of ten between the tuned rate of GmP and that of each other method, set by set."""
+    sets = [rows for rows in _by_set(result, "clean").values() if "GmP" in rows]
+    return [
+        Case(other, [log10(rows["GmP"]["rate"] / rows[other]["rate"]) for rows in sets if other in rows])
+        for other in FOUR[:-1]
+    ]
+
+
+def from_reported(result: Result) -> list[Case]:
+    """By how many percent errors differ from those reported, in the mean over the sets, split by split."""
+    sets = _by_set(result, "published")
+    cases = []
+    for method in FOUR:
+        percent = {
+            name: [100 * (value / given[0] - 1) for value in rows[method]["values"]]
+            for name, rows in sets.items()
+            if method in rows and (given := reported_for(rows[method], result["reported"]))
+        }
+        if percent:
+            furthest = max(percent, key=lambda name: abs(fmean(percent[name])))
+            note = f"furthest {furthest} {fmean(percent[furthest]):+.0f}"
+            overlap = sets[furthest][method].get("overlap", 0.0)
+            cases.append(Case(method, [fmean(one) for one in zip(*percent.values(), strict=False)], overlap, note))
+    return cases
+
+
+CLAIMS = (
+    *(
+        Claim(
+            f"GmP has a lower RMSE than every other method, over all sets together ({protocol})",
+            lambda result, protocol=protocol: lower_errors(result, protocol),
+            Below(),
+            unit="standard deviations",
+        )
+        for protocol in ("published", "clean")
+    ),
+    Claim(
+        "The best rate of GmP is ten times that of every other method (clean)",
+        tuned_rates,
+        Within(ONE_STEP, centre=1.0),
+        unit="powers of ten",
+        per="set",
+    ),
+    Claim(
+        "Errors are those reported (published)",
+        from_reported,
+        Within(CLOSE),
+        unit="percent of the reported RMSE",
+        digits="+.0f",
+    ),
+)
+
+TABLE3 = Reproduction(
+    name="geometric/uci",
+    title="Regression on six tables, one hidden layer of 100 units",
+    where="Table 3",
+    scales={
+        "smoke": Setting(SMOKE, TUNING | {"rates": (0.01, 0.1), "tuning_seeds": 1}),
+        "small": Setting(RECIPES, TUNING | {"tuning_seeds": 3}),
+        "paper": Setting(RECIPES, TUNING),
+    },
+    measure=measure,
+    claims=CLAIMS,
+    tables=tables,
+    figures=figures,
+    criteria=(
+        "The paper has GmP best on every set. Ten splits of one set can show no difference below 1.7 standard deviations, "
+        "so the sets are pooled: the mean over the sets of the differences, each in its own standard deviations. Where a run "
+        "failed the claim stays open, as errors have no chance level. Ten times is between three and thirty times, half a "
+        "power of ten to either side, as rates are from a list with two in each power; the numbers are one per set. Errors "
+        f"are those reported if, in the mean over the sets, they lie within {CLOSE:g} percent."
+    ),
+    reported={
+        "boston": {"SP": (3.370, 0.145), "WN": (3.459, 0.156), "BN": (3.469, 0.153), "GmP": (3.057, 0.144)},
+        "concrete": {"SP": (5.472, 0.144), "WN": (5.952, 0.148), "BN": (5.695, 0.160), "GmP": (5.153, 0.098)},
+        "energy": {"SP": (0.898, 0.274), "WN": (2.093, 0.789), "BN": (1.648, 0.302), "GmP": (0.474, 0.013)},
+        "power": {"SP": (4.065, 0.029), "WN": (4.073, 0.026), "BN": (4.164, 0.026), "GmP": (4.022, 0.025)},
+        "wine": {"SP": (0.623, 0.008), "WN": (0.632, 0.008), "BN": (0.622, 0.011), "GmP": (0.613, 0.006)},
+        "yacht": {"SP": (0.639, 0.063), "WN": (0.624, 0.076), "BN": (0.777, 0.055), "GmP": (0.584, 0.046)},
+    },
+    departs=(
+        "Published: early stopping and rate cuts by the test set, as in the authors' code, and its batches of 1,024, which "
+        "are not full for power and wine. Splits are drawn by our seeds 0 to 9; numbers are of 32 bits, theirs of 64; the "
+        "output layer is plain for every method, theirs has weight norm with WN; batch norm is torch's (momentum 0.1, "
+        "epsilon 1e-5). Clean: a fifth of the training rows decides all, so that networks see 64% of the rows and not 80%, "
+        "and are not trained again on all of these; every method's rate is tuned, on the paper's list and 1, as several do "
+        "best at its end. What is held out in one split can be for testing in another. Small: all of it, but rates tuned on "
+        f"3 splits of the ten. {TUNED} {HALF}"
+    ),
+)
