@@ -59,7 +59,8 @@ def sentences(result: Result) -> list[str]:
         return ["Scale smoke shows that it runs; it says nothing of the paper's claims."]
     findings = _of(result).findings(result)
     return [
-        f"{one.outcome}: {'ours: ' * one.beyond_paper}{one.claim}{one.numbers and f': {one.numbers}'}." for one in findings
+        f"{one.outcome}: {'ours: ' * one.beyond_paper}{one.claim}{one.numbers and f': {one.numbers}'}."
+        for one in findings
     ]
 
 

@@ -56,7 +56,9 @@ def percents(head: str, value: Value) -> Column:
     return over_seeds(head, value, factor=100)
 
 
-def band(axes: Any, number: int, label: str, x: Sequence[float], curves: Sequence[Sequence[float]], **style: Any) -> None:
+def band(
+    axes: Any, number: int, label: str, x: Sequence[float], curves: Sequence[Sequence[float]], **style: Any
+) -> None:
     """The line of one network and the band of its seeds; ``curves`` are those of the seeds."""
     columns = list(zip(*curves, strict=True))
     marker = MARKERS[number % len(MARKERS)]

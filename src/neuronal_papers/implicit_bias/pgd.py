@@ -130,7 +130,9 @@ def unmasked(result: Result) -> Evidence:
         if not check["passed"]
     ]
     names = ", ".join(dict.fromkeys(check["name"] for _, check in every))
-    numbers = f"{len(every) - len(failed)} of {len(every)} checks of {len(result['result']['rows'])} networks pass ({names})"
+    numbers = (
+        f"{len(every) - len(failed)} of {len(every)} checks of {len(result['result']['rows'])} networks pass ({names})"
+    )
     return Evidence(len(every), len(failed), "; ".join([numbers, *failed[:1]]))
 
 
@@ -146,15 +148,15 @@ def tables(result: Result) -> list[Table]:
     every = networks(result["result"]["rows"])
     columns = [*NAMES, Column("attack", "attack", is_text=True)]
     for place, epsilon in enumerate(epsilons):
-        columns.append(
-            percents(f"epsilon {epsilon:g}", lambda run, place=place: run["accuracy"][run["attack"]][place])
-        )
+        columns.append(percents(f"epsilon {epsilon:g}", lambda run, place=place: run["accuracy"][run["attack"]][place]))
     rows = [
         {**one, "attack": attack, "runs": [{**run, "attack": attack} for run in one["runs"]]}
         for one in every
         for attack in attacks
     ]
-    checks = [{**run, **check} | {"network": one["name"]} for one in every for run in one["runs"] for check in run["checks"]]
+    checks = [
+        {**run, **check} | {"network": one["name"]} for one in every for run in one["runs"] for check in run["checks"]
+    ]
     caption = f"accuracy in %, {OVER_SEEDS}; transfer: {attacks['transfer']}"
     return [
         table(title_of(result), columns, rows, caption),

@@ -1,0 +1,142 @@
+"""After how many epochs networks reach the standard network's best accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf, isfinite
+from statistics import fmean, median
+from typing import Any
+
+from neuronal.report import Column, Drawing, Table, table
+from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.implicit_bias import accuracy_curve
+from neuronal_papers.implicit_bias.accuracy_curve import both, figure, measure
+from neuronal_papers.implicit_bias.compared import NEURON, OVER_SEEDS, Row, networks
+from neuronal_papers.implicit_bias.networks import (
+    CHOSEN,
+    CIFAR,
+    CUT,
+    DIGITS,
+    FASHION,
+    LARGER_RATES,
+    LEARNT_ALONE,
+    RATES,
+    SHORT,
+    SVHN,
+    pair,
+)
+from neuronal_papers.judge import Below, Case, Claim, Result
+
+RUNNING = 3
+"""Epochs that are averaged before the accuracy of one is compared with the target."""
+
+
+def smooth(curve: Sequence[float]) -> list[float]:
+    """Running means."""
+    return [fmean(curve[max(0, i - RUNNING + 1) : i + 1]) for i in range(len(curve))]
+
+
+def until(curve: Sequence[float], target: float) -> float:
+    """The first epoch whose running mean is at least the target; infinite if there is none."""
+    return next((i + 1.0 for i, value in enumerate(smooth(curve)) if value >= target), inf)
+
+
+def targets(rows: Sequence[Row]) -> dict[str, float]:
+    """The best running mean of standard networks, median over seeds, of every data set."""
+    standard = networks((row for row in rows if row["neuron"] == "standard"), "data")
+    return {one["data"]: median(max(smooth(run["epochs"])) for run in one["runs"]) for one in standard}
+
+
+def differences(result: Result, share: float) -> list[Case]:
+    """Epochs of implicit bias minus ``share`` times the standard network's, seed by seed.
+
+    A run that does not get there, or failed, counts as if it had in the epoch after the last.
+    """
+    goal = targets(result["result"]["rows"])
+    cases = []
+    for one in both(result, lambda row: until(row["epochs"], goal[row["data"]]), "epochs", failed=inf):
+        late = one.x + 1.0
+        never = sum(not isfinite(epochs) for epochs in (*one.own.values(), *one.standard.values()))
+        values = [min(own, late) - share * min(one.standard[seed], late) for seed, own in one.own.items()]
+        notes = [f"{never} of {len(one.own) + len(one.standard)} runs never reach it"] * bool(never)
+        cases.append(Case(one.label, values, note=", ".join([*notes, *([one.note] if one.note else [])])))
+    return cases
+
+
+def half_as_many(result: Result) -> list[Case]:
+    return differences(result, 0.5)
+
+
+def fewer(result: Result) -> list[Case]:
+    return differences(result, 1.0)
+
+
+def epochs_text(needed: Sequence[float]) -> str:
+    """Median and range over seeds."""
+    if min(needed) == inf:
+        return "never"
+    middle, low, high = (f"{one:g}" if isfinite(one) else "never" for one in (median(needed), min(needed), max(needed)))
+    return f"{middle} ({low} to {high})"
+
+
+def tables(result: Result) -> list[Table]:
+    goal = targets(result["result"]["rows"])
+
+    def needed(network: Any) -> str:
+        return epochs_text([until(run["epochs"], goal[network["data"]]) for run in network["runs"]])
+
+    columns = (
+        Column("data", "data", is_text=True),
+        NEURON,
+        Column("held-out accuracy (%)", lambda network: 100 * goal[network["data"]], ".1f"),
+        Column("epochs until then", needed),
+    )
+    every = networks(result["result"]["rows"], "data", "neuron")
+    return [*accuracy_curve.tables(result), table(title_of(result), columns, every, OVER_SEEDS)]
+
+
+def figures(result: Result) -> list[Drawing]:
+    """Held-out accuracy epoch by epoch."""
+    drawn = []
+    for one in networks(result["result"]["rows"], "data", "neuron"):
+        curves = [[100 * value for value in run["epochs"]] for run in one["runs"]]
+        drawn.append((one["data"], one["neuron"], range(1, len(curves[0]) + 1), curves))
+    return figure(result, drawn)
+
+
+AXIS = {"axis": "epoch"}
+LEARNING_SPEED = Reproduction(
+    name="implicit_bias/learning_speed",
+    title="Epochs to the standard network's best accuracy",
+    where="Figure 7",
+    scales={
+        "smoke": Setting(pair(replace(DIGITS, fraction=1.0)), AXIS),
+        "small": Setting(pair(SHORT), {**AXIS, **LARGER_RATES}),
+        "paper": Setting(pair(FASHION, SVHN, CIFAR), {**AXIS, **RATES}),
+    },
+    measure=measure,
+    claims=(
+        Claim(
+            "Implicit bias reaches the standard network's best accuracy in less than half the epochs",
+            half_as_many,
+            Below(),
+            unit="epochs more than half the standard network's",
+            digits="+.1f",
+        ),
+        Claim(
+            "Implicit bias reaches the standard network's best accuracy in fewer epochs",
+            fewer,
+            Below(),
+            unit="epochs more than the standard network",
+            digits="+.1f",
+        ),
+    ),
+    tables=tables,
+    figures=figures,
+    criteria=(
+        "The best accuracy is that of running means over three epochs, median over seeds; a run that does not reach it "
+        "counts as one that does in the epoch after the last."
+    ),
+    departs=f"{CHOSEN} Accuracy is that of held-out training images, averaged over three epochs. {CUT} {LEARNT_ALONE}",
+)
