@@ -1,5 +1,6 @@
 import shutil
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import numpy
@@ -7,8 +8,10 @@ import pytest
 import torch
 
 import neuronal
-from neuronal.experiments import environment as module
 from neuronal.experiments.environment import environment
+
+# The name in the package is that of the function.
+module = import_module("neuronal.experiments.environment")
 
 
 def test_versions_and_machine_are_those_that_run():

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ import torch
 
 from neuronal.cli import app as cli
 from neuronal.data.catalogue import load
-from neuronal.experiments import run as run_module
 from neuronal.experiments.compare import compare
 from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import read, write
@@ -17,6 +17,8 @@ from neuronal.experiments.run import check, run
 from neuronal.experiments.tune import choose
 from neuronal.report.words import findings
 from neuronal.train.log import read_log
+
+run_module = import_module("neuronal.experiments.run")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ import torch
 from neuronal.data.catalogue import load
 from neuronal.experiments.run import check, network, run, training_data
 
+run_module = import_module("neuronal.experiments.run")
 TIMES = ("seconds", "step_seconds", "finished")
 
 
@@ -96,7 +98,6 @@ def test_wrong_recipes_are_found_before_training(quick, wrong, message):
 
 def test_the_seed_of_a_cell_reaches_everything_random(quick, monkeypatch):
     from neuronal.data.dataset import Split
-    from neuronal.experiments import run as run_module
 
     seeds, real = [], Split.held_out
     monkeypatch.setattr(
@@ -111,7 +112,7 @@ def test_the_seed_of_a_cell_reaches_everything_random(quick, monkeypatch):
 
 
 def test_an_unknown_probe_is_refused_before_training(quick, monkeypatch):
-    monkeypatch.setattr("neuronal.experiments.run.fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(run_module, "fit", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(ValueError, match="Unknown probe 'contrasts'"):
         run(replace(quick, probes=("contrasts",)), 0)
 
