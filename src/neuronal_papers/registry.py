@@ -9,7 +9,7 @@ from typing import Any
 
 from neuronal_papers.core import Reproduction
 
-PAPERS: tuple[str, ...] = ()
+PAPERS: tuple[str, ...] = ("farkas",)
 """Folders of this package; each has ``ABOUT``, title and source of the paper, and ``REPRODUCTIONS``."""
 
 

@@ -1,9 +1,11 @@
 """Every model in a size that runs in milliseconds, and which neurons and norms go together."""
 
 from neuronal.models.norm import NORMS
-from neuronal.models.registry import create_model, list_models
+from neuronal.models.registry import _models, create_model
 from neuronal.nn.families import FAMILIES
 
+MODELS = sorted(name for name, make in _models().items() if make.__module__.startswith("neuronal."))
+"""Those of the library; papers register others."""
 PLAIN = ["fcn", "mlp1", "cnn", "vgg6", "ucn"]
 RESNETS = ["resnet9", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
 FARKASNETS = ["farkasnet18", "farkasnet34", "farkasnet50", "farkasnet101", "farkasnet152"]
@@ -14,7 +16,6 @@ SMALL = {
     "cnn": {"widths": (4, 4, 6)},
     "vgg6": {"widths": (4, 4, 4)},
     "ucn": {},
-    "one_sided": {"widths": (8, 6)},
     **{name: {"width": 4} for name in RESNETS},
     **{name: {"width": 8} for name in FARKASNETS},
     "vit_tiny": {"width": 12, "depth": 2},
@@ -34,11 +35,10 @@ ALLOWED = (
     | {(model, neuron, norm) for model in PLAIN for neuron in FAMILIES for norm in GOES_WITH[neuron] - {"fixup"}}
     # Here batch norm stands after the ReLU and leaves the Farkas promise alone.
     | {("ucn", "farkas", "batch")}
-    | {("one_sided", neuron, "none") for neuron in FAMILIES}
     | {(model, neuron, norm) for model in FARKASNETS for neuron in ("farkas", "standard") for norm in ("none", "batch")}
     | {("vit_tiny", neuron, "layer") for neuron in FAMILIES if neuron != "zero_bias"}
 )
-EVERY = {(model, neuron, norm) for model in list_models() for neuron in FAMILIES for norm in (*NORMS, "layer")}
+EVERY = {(model, neuron, norm) for model in MODELS for neuron in FAMILIES for norm in (*NORMS, "layer")}
 REFUSED = EVERY - ALLOWED
 PAIRS = sorted({(model, neuron) for model, neuron, _ in ALLOWED})
 # Of each architecture one; the deeper ones are more of the same.

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from neuronal.models.norm import NORMS
-from neuronal.models.registry import create_model, list_models
+from neuronal.models.registry import create_model
 from neuronal.nn.families import FAMILIES, FARKAS
 from neuronal.nn.farkas import FarkasConv2d
-from tests.models.networks import ALLOWED, EVERY, KINDS, PAIRS, REFUSED, SCALING, SMALL, small
+from tests.models.networks import ALLOWED, EVERY, KINDS, MODELS, PAIRS, REFUSED, SCALING, SMALL, small
 
 
 def test_the_list_of_cases_is_complete():
-    assert set(SMALL) == set(list_models())
+    assert set(SMALL) == set(MODELS)
     assert ALLOWED < EVERY
 
 
@@ -34,7 +34,7 @@ def test_what_goes_together_learns(model, neuron, norm):
         assert parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize(("model", "neuron"), [(model, neuron) for model in list_models() for neuron in FAMILIES])
+@pytest.mark.parametrize(("model", "neuron"), [(model, neuron) for model in MODELS for neuron in FAMILIES])
 def test_what_does_not_go_together_is_refused_in_one_line(model, neuron):
     for norm in [norm for m, n, norm in REFUSED if (m, n) == (model, neuron)]:
         with pytest.raises(ValueError, match=r"^[^\n]+\.$") as refused:
@@ -114,7 +114,7 @@ def test_copies_weights_and_the_meta_device(model, neuron):
         assert small(model, neuron)(x.to("meta")).shape == (2, 3)
 
 
-@pytest.mark.parametrize("model", list_models())
+@pytest.mark.parametrize("model", MODELS)
 def test_the_recipe_builds_the_network_again(model):
     neuron = "farkas" if model.startswith("farkasnet") else "standard"
     net = small(model, neuron)

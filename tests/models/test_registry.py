@@ -7,13 +7,14 @@ from neuronal.models import registry
 from neuronal.models.registry import create_model, describe, is_model, list_models, num_parameters, register_model
 from neuronal.names import UnknownName
 from neuronal.nn.families import ZERO_BIAS
+from tests.models.networks import MODELS
 
 
 def test_every_model_says_what_it_is():
     assert all(describe(model).endswith(".") for model in list_models())
 
 
-@pytest.mark.parametrize("model", list_models())
+@pytest.mark.parametrize("model", MODELS)
 def test_parameters_without_building_the_network(model):
     neuron = "farkas" if model.startswith("farkasnet") else "standard"
     if model in ("fcn", "cnn", "ucn", "mlp1"):

@@ -15,7 +15,7 @@ from neuronal.names import UnknownName, find, unknown
 from neuronal.nn.families import FAMILIES, Family, family
 
 # A file listed here is imported when a model is first looked up; its @register_model functions fill the table.
-_FILES = ("plain", "one_sided", "resnet", "farkasnet", "vit")
+_FILES = ("plain", "resnet", "farkasnet", "vit")
 _MODELS: dict[str, Callable[..., nn.Module]] = {}
 
 Maker = TypeVar("Maker", bound=Callable[..., nn.Module])

@@ -10,9 +10,6 @@ from rich.table import Table
 from neuronal.experiments.procedures import PROCEDURES
 from neuronal.report.figures import Drawing
 from neuronal.report.papers import (
-    farkas_answers,
-    farkas_figures,
-    farkas_tables,
     geometric_answers,
     geometric_figures,
     geometric_tables,
@@ -23,16 +20,11 @@ from neuronal.report.papers import (
     zero_bias_tables,
 )
 
-TABLES: dict[str, Any] = (
-    zero_bias_tables.TABLES | geometric_tables.TABLES | implicit_bias_tables.TABLES | farkas_tables.TABLES
-)
+TABLES: dict[str, Any] = zero_bias_tables.TABLES | geometric_tables.TABLES | implicit_bias_tables.TABLES
 """By procedure."""
-FIGURES: dict[str, Any] = (
-    zero_bias_figures.FIGURES | geometric_figures.FIGURES | implicit_bias_figures.FIGURES | farkas_figures.FIGURES
-)
+FIGURES: dict[str, Any] = zero_bias_figures.FIGURES | geometric_figures.FIGURES | implicit_bias_figures.FIGURES
 """By procedure."""
 ANSWERS: dict[str, Any] = {
-    "farkas": farkas_answers.answers,
     "geometric": geometric_answers.answers,
     "implicit_bias": implicit_bias_answers.answers,
 }

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from neuronal.experiments.procedures.farkas.accuracy_table import measure
-from neuronal.experiments.procedures.tuned import tuned
+from neuronal.experiments import Recipe, Work
 from neuronal.experiments.record import read
-from neuronal.experiments.reproduction import Setting
-from neuronal.experiments.work import Work
-from neuronal.recipes.implicit_bias.networks import DIGITS
+from neuronal_papers.core import Setting
+from neuronal_papers.farkas.errors import measure
+from neuronal_papers.tuning import tuned
+
+DIGITS = Recipe(name="digits", model="fcn", widths=(16,), data="digits", optim="sgd", epochs=2, fraction=0.5, probes=())
 
 
 def test_every_network_gets_the_best_of_the_same_rates(tmp_path):
-    recipe = replace(DIGITS, fraction=1.0, seeds=(0, 1), clip=0.0)
+    recipe = replace(DIGITS, fraction=1.0, seeds=(0, 1))
     setting = Setting((recipe,), {"rates": (1e-6, 0.05), "tuning_seeds": (100,)})
     (found,) = tuned(setting, Work(tmp_path))
     assert found == replace(recipe, lr=0.05)
@@ -30,7 +31,7 @@ def test_networks_that_differ_in_what_they_are_tuned_at_are_tuned_once(tmp_path)
 
 
 def test_where_all_rates_fail_the_recipe_keeps_its_own(tmp_path):
-    recipe = replace(DIGITS, seeds=(0,), clip=0.0, lr=0.02)
+    recipe = replace(DIGITS, seeds=(0,), lr=0.02)
     options = {"rates": (1e9, 1e10), "tuning_seeds": (100,), "classes": 10}
     assert tuned(Setting((recipe,), options), Work(tmp_path)) == (recipe,)
     (row,) = measure(Setting((recipe,), options), Work(tmp_path))["rows"]
@@ -39,7 +40,7 @@ def test_where_all_rates_fail_the_recipe_keeps_its_own(tmp_path):
 
 
 def test_a_row_has_the_rate_and_what_was_tried(tmp_path):
-    recipe = replace(DIGITS, seeds=(0,), clip=0.0)
+    recipe = replace(DIGITS, seeds=(0,))
     options = {"rates": (1e-6, 0.05), "tuning_seeds": (100,), "classes": 10}
     (row,) = measure(Setting((recipe,), options), Work(tmp_path))["rows"]
     assert (row["rate"], [point["value"] for point in row["tuning"]]) == (0.05, [1e-6, 0.05])

@@ -5,11 +5,13 @@ ResNet beside it with Farkas units, and has as many parameters, to 1.1%. ``as pu
 other sizes.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 
-from neuronal.experiments.recipe import Recipe
-from neuronal.recipes.farkas.layers import smoke
+from neuronal.experiments import Recipe
+from neuronal_papers.farkas.small_networks import smoke
 
 CIFAR = Recipe(
     name="CIFAR-10",
@@ -31,6 +33,20 @@ CIFAR = Recipe(
     replay=True,
     seeds=(0, 1, 2),
     probes=(),
+)
+IMAGENET = replace(
+    CIFAR,
+    name="ImageNet",
+    data="imagenet",
+    scaling="standardise",
+    epochs=30,
+    batch_size=256,
+    crop=0,
+    cutout=0,
+    resized_crop=(0.35, 1.0),
+    weight_decay=1e-4,
+    precision="bf16",
+    seeds=(0,),
 )
 SHORT, SHORT_PLAIN, SHORT_DEEP = 4, 8, 24
 """Epochs at scale ``small`` with batch norm, without it, and without it from 50 layers on: these start with logits that
@@ -62,17 +78,31 @@ def resnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
     return replace(made, model=f"farkasnet{depth}", model_options=LAYOUTS[depth] | options)
 
 
-def fixup(base: Recipe, depth: int) -> Recipe:
-    """Of He's layout, which Fixup is about, with the blocks and channels of the others."""
-    made = replace(base, name=f"FixUp{depth}", norm="fixup", scalar_lr=0.1)
-    return replace(made, model=f"resnet{depth}", model_options=LAYOUTS[depth])
-
-
 def farkasnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
     size = LAYOUTS[depth] if base.data != "imagenet" and "published" not in options else {}
     name = f"FarkasNet{depth}{' as published' if 'published' in options else ''}, {WORDS[norm]}"
     made = replace(base, name=name, model=f"farkasnet{depth}", family="farkas", norm=norm, lr=RATES[norm])
     return replace(made, model_options=size | RULE | options)
+
+
+def both(base: Recipe, *depths: int) -> tuple[Recipe, ...]:
+    """ResNets and FarkasNets of equal size, with batch norm and without."""
+    return tuple(make(base, depth, norm) for norm in RATES for make in (resnet, farkasnet) for depth in depths)
+
+
+def published(base: Recipe, *depths: int) -> tuple[Recipe, ...]:
+    return tuple(farkasnet(base, depth, norm, **PUBLISHED) for norm in RATES for depth in depths)
+
+
+def normed(base: Recipe, *depths: int) -> tuple[Recipe, ...]:
+    """ResNets and FarkasNets with batch norm; the latter with means, as the paper has them for ImageNet."""
+    plain = tuple(resnet(base, depth, "batch") for depth in depths)
+    return plain + tuple(farkasnet(base, depth, "batch", aggregate="mean") for depth in depths)
+
+
+def by_depth(norm: str, *depths: int) -> dict[str, tuple[str, str]]:
+    """Names of the FarkasNet and the ResNet of each depth, for claims."""
+    return {f"{n} layers": (f"FarkasNet{n}, {WORDS[norm]}", f"ResNet{n}, {WORDS[norm]}") for n in depths}
 
 
 def shortened(recipe: Recipe) -> Recipe:

@@ -1,0 +1,255 @@
+"""Two clouds of points and a unit that faces away from both (Figure 1 of the Farkas paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import cos, log, pi, sin
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuronal.data import Split
+from neuronal.experiments import Work
+from neuronal.geometry import outputs
+from neuronal.nn import FarkasLinear
+from neuronal.report import Column, Drawing, Sheet, Table, blank, colour, table
+from neuronal.train import Plan, fit, seeded
+from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.farkas.runs import Row
+from neuronal_papers.judge import Evidence, Fact, Result
+
+NETWORKS = {
+    "standard": "one unit, facing away from all points",
+    "standard, two units": "two units, both facing away from all points",
+    "standard, one cloud unseen": "one unit, on for one cloud only",
+    "batch norm": "one unit, batch norm before its ReLU",
+    "batch norm, two units": "two units, batch norm before their ReLU",
+    "farkas": "one free unit and the one that closes the layer, with the paper's bias",
+}
+CLOUD, AWAY = 50, 1.0
+"""Points of each cloud; distance of a unit's line from the nearest point it does not see, half of it if it sees others."""
+TOLD = 0.95
+"""Points are told apart if more than this share of them is."""
+GUESSING = 0.95 * log(2)
+"""A loss above this is hardly better than that of guessing."""
+
+
+def clouds(seed: int) -> tuple[Tensor, Tensor]:
+    """Points in the plane around two centres, and their classes."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.tensor([[-1.5, 0.0], [1.5, 0.0]])
+    x = torch.cat([centre + 0.4 * torch.randn(CLOUD, 2, generator=generator) for centre in centres])
+    return x, torch.arange(2).repeat_interleave(CLOUD)
+
+
+def facing_away(x: Tensor, seed: int, number: int = 0) -> tuple[Tensor, Tensor]:
+    """A unit vector in a random direction, and the offset with which no point is closer than ``AWAY`` to its line."""
+    generator = torch.Generator().manual_seed(1000 * number + seed)
+    angle = 2 * pi * torch.rand((), generator=generator).item()
+    w = torch.tensor([cos(angle), sin(angle)])
+    return w, -((x @ w).max() + AWAY)
+
+
+def facing_one(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The unit vector from one cloud to the other, and the offset with which it sees that one alone."""
+    w = torch.tensor([1.0, 0.0])
+    return w, -((x[y == 0] @ w).max() + AWAY / 2)
+
+
+def network(name: str, x: Tensor, y: Tensor, seed: int) -> nn.Sequential:
+    """One hidden layer whose free units start facing away from ``x``; the head starts as torch starts it."""
+    units = 2 if name == "farkas" or name.endswith("two units") else 1
+    with seeded(seed):
+        hidden = FarkasLinear(2, 2, rule="max") if name == "farkas" else nn.Linear(2, units)
+        norm = [nn.BatchNorm1d(units)] if name.startswith("batch norm") else []
+        model = nn.Sequential(hidden, *norm, nn.ReLU(), nn.Linear(units, 2))
+    with torch.no_grad():
+        for number in range(1 if isinstance(hidden, FarkasLinear) else units):
+            w, b = facing_one(x, y) if name.endswith("unseen") else facing_away(x, seed, number)
+            rows, offsets = _free(hidden)
+            rows[number], offsets[number] = w, b
+    return model
+
+
+def _free(hidden: nn.Module) -> tuple[Tensor, Tensor]:
+    if isinstance(hidden, FarkasLinear):
+        assert hidden.balance.offsets is not None
+        return hidden.rows, hidden.balance.offsets
+    assert isinstance(hidden, nn.Linear)
+    return hidden.weight, hidden.bias
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every network and seed: gradient of the hidden layer at the start, loss and accuracy at the end; pictures of one.
+
+    ``options``: ``epochs`` of full-batch gradient descent, ``lr``, ``seeds``.
+    """
+    options = setting.options
+    plan = Plan(epochs=options["epochs"], batch_size=2 * CLOUD, optim="sgd", lr=options["lr"])
+
+    def trained(item: Mapping[str, Any]) -> dict[str, Any]:
+        name, seed = item["network"], item["seed"]
+        x, y = clouds(seed)
+        model = network(name, x, y, seed)
+        before = lines(model, x, name)
+        gradient = hidden_gradient(model, x, y)
+        losses = [epoch.loss for epoch in fit(model, Split(x, y), plan, seed=seed).epochs]
+        model.cpu()
+        right = (outputs(model, x).argmax(1) == y).double().mean().item()
+        row = {**item, "gradient": gradient, "loss": losses[-1], "accuracy": right, "first_loss": losses[0]}
+        return {"row": row, "picture": {"network": name, "before": before, "after": lines(model, x, name)}}
+
+    items = [{"network": name, "seed": seed} for name in NETWORKS for seed in options["seeds"]]
+    made = work.parts({"procedure": "born_dead", "epochs": options["epochs"], "lr": options["lr"]}, items, trained)
+    first = options["seeds"][0]
+    shown = [part["picture"] | _points(*clouds(first)) for part in made if part["row"]["seed"] == first]
+    return {"rows": [part["row"] for part in made], "pictures": shown, "networks": NETWORKS}
+
+
+def hidden_gradient(model: nn.Sequential, x: Tensor, y: Tensor) -> float:
+    """Norm of the loss's gradient by the hidden layer's parameters."""
+    loss = nn.functional.cross_entropy(model(x), y)
+    gradients = torch.autograd.grad(loss, list(model[0].parameters()))
+    return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
+
+
+def lines(model: nn.Sequential, x: Tensor, name: str) -> list[list[float]]:
+    """Where each unit switches, w·x + b = 0, as (w1, w2, b); through batch norm with the statistics of all points."""
+    layer: Any = model[0]
+    weight, bias = layer.weight.detach(), layer.bias.detach()
+    if name.startswith("batch norm"):
+        norm: Any = model[1]
+        z = x @ weight.T + bias
+        scale = norm.weight.detach() / (z.var(0, correction=0) + norm.eps).sqrt()
+        bias = (bias - z.mean(0)) * scale + norm.bias.detach()
+        weight = weight * scale.unsqueeze(1)
+    return [[round(v, 5) for v in (*w.tolist(), b)] for w, b in zip(weight, bias.tolist(), strict=True)]
+
+
+def _points(x: Tensor, y: Tensor) -> dict[str, Any]:
+    return {"points": [[round(value, 3) for value in point] for point in x.tolist()], "labels": y.tolist()}
+
+
+def is_stuck(row: Row) -> bool:
+    return bool(row["gradient"] == 0 and row["loss"] > GUESSING)
+
+
+def has_learnt(row: Row) -> bool:
+    return bool(row["gradient"] > 0 and is_told(row))
+
+
+def is_told(row: Row) -> bool:
+    return bool(row["accuracy"] > TOLD)
+
+
+def evidence(is_so: Callable[[Row], bool], *names: str) -> Callable[[Result], Evidence]:
+    """Whether it is so in every run of these networks."""
+
+    def look(result: Result) -> Evidence:
+        rows = [row for row in _summaries(result) if row["network"] in names]
+        every = [run for row in rows for run in row["runs"]]
+        text = "; ".join(f"{row['network']}: gradient 0 in {row['zero']}, told apart in {row['told']}" for row in rows)
+        return Evidence(len(every), sum(not is_so(run) for run in every), text)
+
+    return look
+
+
+def _summaries(result: Result) -> list[Row]:
+    """A row for each network, which may be called otherwise today."""
+    rows = []
+    for name, what in result["result"]["networks"].items():
+        runs = [row for row in result["result"]["rows"] if row["network"] == name]
+        zero, told = (sum(map(is_so, runs)) for is_so in (lambda run: run["gradient"] == 0, is_told))
+        counts = {"zero": f"{zero} of {len(runs)}", "told": f"{told} of {len(runs)}"}
+        rows.append({"network": name, "what": what, **counts, "loss": fmean(run["loss"] for run in runs), "runs": runs})
+    return rows
+
+
+COLUMNS = (
+    Column("network", "network", is_text=True),
+    Column("units", "what", is_text=True),
+    Column("gradient 0 at the start", "zero"),
+    Column("told apart", "told"),
+    Column("loss at the end", "loss", ".4f"),
+)
+
+
+def tables(result: Result) -> list[Table]:
+    return [table(title_of(result), COLUMNS, _summaries(result))]
+
+
+def figures(result: Result) -> list[Drawing]:
+    return [_picture(result["reproduction"], picture) for picture in result["result"]["pictures"]]
+
+
+def _picture(name: str, picture: Mapping[str, Any]) -> Drawing:
+    with blank(f"{name}-{picture['network']}") as sheet:
+        points, labels = np.array(picture["points"]), np.array(picture["labels"])
+        for label, marker in ((0, "o"), (1, "P")):
+            chosen = points[labels == label]
+            style: dict[str, Any] = {"color": colour(label), "marker": marker, "s": 12, "zorder": 3}
+            sheet.axes.scatter(chosen[:, 0], chosen[:, 1], label=f"class {label}", **style)
+        for time, shade, style_of_line, words in (
+            ("before", "#999999", "--", "start"),
+            ("after", "#009E73", "-", "end"),
+        ):
+            for place, line in enumerate(picture[time]):
+                _line(sheet, line, shade, style_of_line, words if place == 0 else None)
+        sheet.axes.set(aspect="equal", xlim=(-6, 6), ylim=(-4, 4))
+        sheet.axes.grid(visible=False)
+        sheet.axes.legend(fontsize=7, loc="upper left")
+    caption = "Where each unit switches, at the start and at the end; arrows point to where it is on."
+    return Drawing(sheet.svg, picture["network"].capitalize(), caption)
+
+
+def _line(sheet: Sheet, line: Sequence[float], shade: str, style: str, label: str | None) -> None:
+    """The line w·x + b = 0 with an arrow along w."""
+    w, b = np.array(line[:2]), line[2]
+    norm = float(np.linalg.norm(w))
+    if norm == 0:
+        return
+    foot, unit = -b * w / norm**2, w / norm
+    along = np.array([-unit[1], unit[0]])
+    ends = np.stack([foot - 20 * along, foot + 20 * along])
+    sheet.axes.plot(ends[:, 0], ends[:, 1], style, color=shade, linewidth=1.2, label=label)
+    tip = foot + 0.8 * unit
+    sheet.axes.annotate("", (tip[0], tip[1]), (foot[0], foot[1]), arrowprops={"arrowstyle": "->", "color": shade})
+
+
+BORN_DEAD = Reproduction(
+    name="farkas/born_dead",
+    title="Two clouds, and units that face away from both",
+    where="Figure 1",
+    scales={
+        "smoke": Setting(options={"epochs": 5, "lr": 0.1, "seeds": (0,)}),
+        "small": Setting(options={"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))}),
+        "paper": Setting(options={"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))}),
+    },
+    measure=measure,
+    claims=(
+        Fact(
+            "A standard network whose units face away from all points does not learn",
+            evidence(is_stuck, "standard", "standard, two units"),
+        ),
+        Fact(
+            "A standard network does not learn to tell a cloud it does not see",
+            evidence(lambda run: not is_told(run), "standard, one cloud unseen"),
+        ),
+        Fact("Batch norm makes it learn", evidence(has_learnt, "batch norm", "batch norm, two units")),
+        Fact("A Farkas layer makes it learn", evidence(has_learnt, "farkas")),
+    ),
+    tables=tables,
+    figures=figures,
+    criteria=(
+        "A run does not learn if the gradient of its hidden layer is exactly zero at the start and its loss at the end is "
+        "that of guessing; it learns if the gradient is above zero and more than 95% of points are told apart at the end. "
+        "One run to the contrary refutes a claim."
+    ),
+    departs=(
+        "Clouds, distances and training are our choice: the paper has a drawing. Standard units and batch norm are "
+        "there with one unit and with two, as many as in the Farkas layer. Figure 1b is batch norm before the ReLU."
+    ),
+)

@@ -1,0 +1,218 @@
+"""Test errors of several networks with their sizes: measurement, tables and figures of most of this paper.
+
+Runs that fail are said to have failed, not left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from matplotlib.ticker import MaxNLocator
+
+from neuronal.data import load
+from neuronal.experiments import Recipe, Work, network
+from neuronal.report import COLOURS, Column, Drawing, Sheet, Table, blank, colour, table
+from neuronal_papers.core import Setting, title_of
+from neuronal_papers.farkas.runs import Row, error_of, failed_of, learnt, rows_of
+from neuronal_papers.judge import Result
+from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list
+
+SINGLY = 3
+"""Runs of a network that are drawn as lines of their own."""
+LONG = 32
+"""Letters of a name that has a line of a legend for itself."""
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Trains every recipe with every seed: error, parameters, failures, and the accuracy while training.
+
+    ``options``: ``classes``, how many there are, for chance; those of :func:`neuronal_papers.tuning.tuned` where each
+    network is to have a rate of its own: then its row names it, and has what was tried.
+    """
+    chance = 1 / setting.options["classes"]
+    chosen = choices(setting, work)
+    recipes = at_best(setting.recipes, chosen)
+    records = work.records(recipes)
+    rows = []
+    for recipe, choice in zip(recipes, chosen, strict=True):
+        own = [r for r in records if (r.recipe.name, r.recipe.family) == (recipe.name, recipe.family)]
+        accuracy = {str(r.seed): r.metrics["accuracy"] for r in own if r.failure is None}
+        rows.append(
+            {
+                "name": recipe.name,
+                "neuron": recipe.family,
+                "parameters": parameters(recipe),
+                **({} if choice is None else {"rate": recipe.lr, "tuning": [asdict(point) for point in choice.curve]}),
+                **learnt(accuracy, {str(r.seed): r.failure.reason for r in own if r.failure}, chance),
+                "while_training": {str(r.seed): [row["accuracy"] for row in r.epochs] for r in own},
+                "seconds": sum(r.seconds for r in own),
+            }
+        )
+    return {"rows": rows, "chance": chance}
+
+
+def parameters(recipe: Recipe) -> int:
+    """How many the network has, whether or not it can be trained."""
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in network(recipe, load(recipe.data), 0).parameters())
+
+
+def tables(result: Result) -> list[Table]:
+    """Errors with what is reported, and the rates tried."""
+    reported, rows = result["reported"], result["result"]["rows"]
+    columns = [
+        Column("network", "name", is_text=True),
+        Column("neuron", "neuron", is_text=True),
+        Column("error (%)", error_of),
+        Column("failed", failed_of),
+        Column("parameters", "parameters", ","),
+    ]
+    caption = "mean ± standard error over the runs that learnt"
+    tuned = [row for row in rows if "tuning" in row]
+    if tuned:
+        columns.append(Column("its rate", _rate))
+        caption += END_OF_LIST if any(_rate(row)[-1] in "↑↓" for row in tuned) else ""
+    if reported:
+        head = "reported (%)" if result["scale"] == "paper" else "reported after 200 epochs (%)"
+        columns.append(_given(head, "error", ".2f", reported))
+    if any("parameters" in given for given in reported.values()):
+        columns.append(_given("their parameters", "parameters", ",", reported))
+    return [table(title_of(result), columns, rows, caption), *([_tried(tuned)] if tuned else [])]
+
+
+def _given(head: str, key: str, style: str, reported: Mapping[str, Mapping[str, float]]) -> Column:
+    """A number of the paper; empty where it has none."""
+
+    def cell(row: Row) -> str:
+        given = reported.get(row["name"], {})
+        return format(given[key], style) if key in given else ""
+
+    return Column(head, cell)
+
+
+def _rate(row: Row) -> str:
+    """The one chosen, or its own if some run broke down at each."""
+    if all(point["failed"] for point in row["tuning"]):
+        return f"{row['rate']:g}, not chosen"
+    return f"{row['rate']:g}{end_of_list(row['rate'], [point['value'] for point in row['tuning']])}"
+
+
+def _tried(rows: Sequence[Row]) -> Table:
+    """What held-out images say of every rate."""
+    rates = dict.fromkeys(point["value"] for row in rows for point in row["tuning"])
+    columns = [Column("network", "name", is_text=True), *(Column(f"{rate:g}", f"{rate:g}") for rate in rates)]
+    shown = [
+        {"name": row["name"]} | {f"{point['value']:g}": _held_out(point) for point in row["tuning"]} for row in rows
+    ]
+    caption = (
+        "error (%) on held-out images by learning rate, mean over the seeds rates are tried with; one at which some of them "
+        "broke down is not chosen"
+    )
+    return table("Rates tried", columns, shown, caption)
+
+
+def _held_out(point: Mapping[str, Any]) -> str:
+    return f"{point['failed']} broke down" if point["failed"] else f"{100 * (1 - point['mean']):.2f}"
+
+
+def figures(result: Result) -> list[Drawing]:
+    """Test errors, and training errors while training."""
+    return [_errors(result), *_curves(result)]
+
+
+def _errors(result: Result) -> Drawing:
+    """One line per network from top to bottom; as wide as the runs that learnt, with the others beside it."""
+    rows = result["result"]["rows"]
+    with blank(f"{result['reproduction']}-errors") as sheet:
+        sheet.figure.set_size_inches(5.6, 0.8 + 0.24 * len(rows))
+        for place, row in enumerate(rows):
+            shade = colour(int(row["neuron"] != "standard"))
+            good = [100 * (1 - a) for seed, a in row["accuracy"].items() if seed not in row["failed"]]
+            sheet.axes.plot(good, [place] * len(good), "o", color=shade, markersize=4)
+            if row["failed"]:
+                style: dict[str, Any] = {"xycoords": sheet.axes.get_yaxis_transform(), "textcoords": "offset points"}
+                for right, text, red in ((4, "×", "#b00020"), (12, f"{len(row['failed'])} failed", "#000000")):
+                    sheet.axes.annotate(text, (1, place), (right, 0), color=red, va="center", fontsize=7, **style)
+            if given := result["reported"].get(row["name"], {}).get("error"):
+                sheet.axes.plot(given, place, "D", markerfacecolor="none", color="#666666", markersize=5)
+        sheet.axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
+        sheet.axes.set(xlabel="test error (%)", ylim=(len(rows) - 0.5, -0.5))
+    caption = "Every dot a run; crosses beside the frame stand for runs that failed."
+    caption += " Open diamonds: reported." if result["reported"] else ""
+    return Drawing(sheet.svg, "Test errors", caption)
+
+
+def _curves(result: Result) -> list[Drawing]:
+    """Training errors; networks with the same inputs together, and where they are too many, those trained equally long.
+
+    What are still more than there are colours for are divided in their order.
+    """
+    drawn = [row for row in rows_of(result).values() if max(map(len, row["while_training"].values())) > 1]
+    groups: list[list[Row]] = []
+    for rows in _by(drawn, "scaling"):
+        for own in [rows] if _has_colours(rows) else _by(rows, "epochs"):
+            groups.append([])
+            for row in own:
+                groups += [] if _has_colours([*groups[-1], row]) else [[]]
+                groups[-1].append(row)
+    return [_training(f"{result['reproduction']}-curves-{number}", rows) for number, rows in enumerate(groups)]
+
+
+def _by(rows: Iterable[Row], key: str) -> list[list[Row]]:
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row[key], []).append(row)
+    return list(groups.values())
+
+
+def _has_colours(rows: Sequence[Row]) -> bool:
+    """Whether each has one of its own; those with standard units are told from the others by their dashes."""
+    return max(Counter(map(_is_standard, rows)).values()) <= len(COLOURS)
+
+
+def _is_standard(row: Row) -> bool:
+    return bool(row["neuron"] == "standard")
+
+
+def _training(name: str, rows: Sequence[Row]) -> Drawing:
+    """Colours are counted for standard and other units apart, so that networks which are compared mostly share one."""
+    counts: Counter[bool] = Counter()
+    singly = max(len(row["while_training"]) for row in rows) <= SINGLY
+    with blank(name) as sheet:
+        for row in rows:
+            number = counts[_is_standard(row)]
+            counts[_is_standard(row)] += 1
+            style: dict[str, Any] = {"linestyle": "--" if _is_standard(row) else "-", "linewidth": 1}
+            runs = [curve for curve in row["while_training"].values() if curve]
+            for place, curve in enumerate(runs if singly else [means(runs)]):
+                label = row["name"] if place == 0 else None
+                errors = [100 * (1 - a) for a in curve]
+                sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), label=label, **style)
+        sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
+        epochs_and_legend(sheet)
+    caption = (
+        "Training error, every run a line, dashed for standard units; one that breaks down ends, and is not there if it did "
+        "in the first epoch."
+    )
+    if not singly:
+        caption = "Training error, means over the runs that got so far, dashed for standard units."
+    return Drawing(sheet.svg, "While training", caption)
+
+
+def means(curves: Sequence[Sequence[float]]) -> list[float]:
+    """At each place over the curves that are so long."""
+    at_place = [[curve[i] for curve in curves if len(curve) > i] for i in range(max(map(len, curves)))]
+    return [sum(values) / len(values) for values in at_place]
+
+
+def epochs_and_legend(sheet: Sheet) -> None:
+    """Whole epochs, and a legend out of the way of the lines, in one column if names are long: two would not fit."""
+    sheet.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    names = sheet.axes.get_legend_handles_labels()[1]
+    columns = 1 if max(map(len, names)) > LONG else 2
+    sheet.figure.set_size_inches(4.6, 3.0 + 0.15 * (1 + len(names) // columns))
+    sheet.figure.legend(fontsize=7, loc="outside lower center", ncol=columns)
