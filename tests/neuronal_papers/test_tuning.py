@@ -32,7 +32,7 @@ def test_networks_that_differ_in_what_they_are_tuned_at_are_tuned_once(tmp_path)
 
 def test_where_all_rates_fail_the_recipe_keeps_its_own(tmp_path):
     recipe = replace(DIGITS, seeds=(0,), lr=0.02)
-    options = {"rates": (1e9, 1e10), "tuning_seeds": (100,), "classes": 10}
+    options = {"rates": (1e20, 1e30), "tuning_seeds": (100,), "classes": 10}
     assert tuned(Setting((recipe,), options), Work(tmp_path)) == (recipe,)
     (row,) = measure(Setting((recipe,), options), Work(tmp_path))["rows"]
     assert (row["rate"], [point["failed"] for point in row["tuning"]]) == (0.02, [1, 1])
