@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from neuronal.experiments.procedures import geometric, implicit_bias, zero_bias
+from neuronal.experiments.procedures import geometric, zero_bias
 from neuronal.experiments.procedures.finding import Finding
 
 
@@ -21,5 +21,5 @@ class Procedure(Protocol):
     findings: Callable[[Mapping[str, Any]], Sequence[Finding]]
 
 
-PROCEDURES: dict[str, Any] = zero_bias.PROCEDURES | geometric.PROCEDURES | implicit_bias.PROCEDURES
+PROCEDURES: dict[str, Any] = zero_bias.PROCEDURES | geometric.PROCEDURES
 """By the name a reproduction asks for."""

@@ -13,20 +13,16 @@ from neuronal.report.papers import (
     geometric_answers,
     geometric_figures,
     geometric_tables,
-    implicit_bias_answers,
-    implicit_bias_figures,
-    implicit_bias_tables,
     zero_bias_figures,
     zero_bias_tables,
 )
 
-TABLES: dict[str, Any] = zero_bias_tables.TABLES | geometric_tables.TABLES | implicit_bias_tables.TABLES
+TABLES: dict[str, Any] = zero_bias_tables.TABLES | geometric_tables.TABLES
 """By procedure."""
-FIGURES: dict[str, Any] = zero_bias_figures.FIGURES | geometric_figures.FIGURES | implicit_bias_figures.FIGURES
+FIGURES: dict[str, Any] = zero_bias_figures.FIGURES | geometric_figures.FIGURES
 """By procedure."""
 ANSWERS: dict[str, Any] = {
     "geometric": geometric_answers.answers,
-    "implicit_bias": implicit_bias_answers.answers,
 }
 """By paper: what a page answers before anything else, where somebody asked."""
 
