@@ -39,7 +39,7 @@ def _by_seed(row: Row, measure: str) -> dict[int, float]:
     if measure != "rmse" and row["failed"]:
         guesses = 5 if measure == "top5" else 1
         values |= {int(seed): min(1.0, guesses / DATASETS[row["data"]].num_classes) for seed in row["failed"]}
-    return values
+    return dict(sorted(values.items()))
 
 
 def leads(rows: Sequence[Row], best: str) -> list[Case]:

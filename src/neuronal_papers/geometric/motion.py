@@ -392,9 +392,9 @@ FIGURE2 = Reproduction(
     criteria=f"{CRITERIA} On a line the direction of GmP is a fixed sign: its units turn by 0 by construction.",
     departs=(
         "The authors' 50 points for every seed, and numbers of 32 bits where theirs have 64. Published: cuts and stops by "
-        "the training loss, as in the authors' notebook. Clean: by ten points held out, the rate tuned as in Table 3. Weak: the "
-        "other 40 points are few for this curve, ten are few to choose by, and every method does worse; and one draw of 50 "
-        f"points is all there is. Small: all of it, but rates tuned with 3 seeds of the ten. {TUNED} {HALF}"
+        "the training loss, as in the authors' notebook. Clean: by ten points held out, the rate tuned as in Table 3. Weak: "
+        "the other 40 points are few for this curve, ten are few to choose by, and every method does worse; and one draw "
+        f"of 50 points is all there is. Small: all of it, but rates tuned with 3 seeds of the ten. {TUNED} {HALF}"
     ),
 )
 FIGURE3 = Reproduction(
