@@ -1,7 +1,7 @@
 """What can be proved between test images: pairs of one activation pattern, certified pairs, and where classes meet.
 
-Geng, Xu, Ye & Si look for pairs of images with one activation pattern, and find none in accurate networks. The small networks
-here are of their kind, the larger ones are where they found none.
+Geng, Xu, Ye & Si look for pairs of images with one activation pattern, and find none in accurate networks. The small
+networks here are of their kind, the larger ones are where they found none.
 """
 
 from __future__ import annotations

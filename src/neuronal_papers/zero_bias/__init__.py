@@ -1,0 +1,41 @@
+"""Geng, Xu, Ye & Si: Scalar Invariant Networks with Zero Bias (arXiv:2211.08486); tables and figures by their place.
+
+The papers leave open the layers and widths of FCN, CNN and ResNet9, the scaling of the inputs and most of Figures 5 and 6;
+what is chosen here is in the recipes, and why in ``departs``. Theorems, figures and sections have the numbers of the longer
+version, which has the zero image and the kernels; in the workshop version Theorems 2 and 3 are 3 and 4.
+"""
+
+from neuronal_papers.core import Reproduction
+from neuronal_papers.studies.pairs import PAIRS
+from neuronal_papers.zero_bias.augmented import AUGMENTATION
+from neuronal_papers.zero_bias.expressiveness import EXPRESSIVENESS
+from neuronal_papers.zero_bias.fixup_vs_nf import FIXUP_OR_NF
+from neuronal_papers.zero_bias.interpolation import INTERPOLATION
+from neuronal_papers.zero_bias.mixtures import CONE, CONVEX_REGION
+from neuronal_papers.zero_bias.ntk import NTK
+from neuronal_papers.zero_bias.table1 import (
+    TABLE1_CIFAR_RESNET18,
+    TABLE1_FASHION_CNN,
+    TABLE1_IMAGENET_RESNET50,
+    TABLE1_MNIST_FCN,
+)
+from neuronal_papers.zero_bias.training_curves import TRAINING_CURVES
+from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
+
+ABOUT = "Scalar Invariant Networks with Zero Bias (Geng, Xu, Ye & Si, arXiv:2211.08486): what holds"
+REPRODUCTIONS: tuple[Reproduction, ...] = (
+    TABLE1_MNIST_FCN,
+    TABLE1_FASHION_CNN,
+    TABLE1_CIFAR_RESNET18,
+    TABLE1_IMAGENET_RESNET50,
+    AUGMENTATION,
+    INTERPOLATION,
+    CONVEX_REGION,
+    CONE,
+    ZERO_IMAGE,
+    TRAINING_CURVES,
+    EXPRESSIVENESS,
+    NTK,
+    FIXUP_OR_NF,
+    PAIRS,
+)

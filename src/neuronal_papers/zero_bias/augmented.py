@@ -79,6 +79,6 @@ AUGMENTATION = Reproduction(
         "The paper trains networks with and without biases on augmented sets and gives no numbers; here those without see "
         "full contrast only. Whenever an image is seen it gets one of the eleven factors of the test, drawn anew; the paper "
         "says neither which networks and data it means nor whether its augmented sets are eleven times as large. The "
-        "networks of Table 1 are shared, and their 20 epochs at Adadelta's rate of 0.01 leave the augmented one undertrained."
+        "networks of Table 1 are shared, and their 20 epochs at Adadelta's rate of 0.01 leave the augmented undertrained."
     ),
 )

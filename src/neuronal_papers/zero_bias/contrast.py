@@ -133,7 +133,8 @@ def _from_curve(result: Result) -> list[Case]:
     for row in rows_of(result, "standard"):
         curves, note = _curves(row, result, len(reported))
         distances = [
-            100 * fmean(abs(own - paper) for own, paper in zip(curve[1:], reported[1:], strict=True)) for curve in curves
+            100 * fmean(abs(own - paper) for own, paper in zip(curve[1:], reported[1:], strict=True))
+            for curve in curves
         ]
         cases.append(Case(row["name"], distances, note=note))
     return cases

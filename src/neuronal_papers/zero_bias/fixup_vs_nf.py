@@ -39,7 +39,10 @@ FIXUP_OR_NF = Reproduction(
     claims=(
         FLATNESS,
         Claim(
-            "At equal budget normaliser-free networks are more accurate than Fixup's", _ahead, Above(), beyond_paper=True
+            "At equal budget normaliser-free networks are more accurate than Fixup's",
+            _ahead,
+            Above(),
+            beyond_paper=True,
         ),
     ),
     tables=tables,

@@ -84,9 +84,7 @@ def with_failed(accuracy: Mapping[int, float], result: Result, name: str) -> tup
     return {**accuracy, **dict.fromkeys(failed, 1 / DATASETS[recipe["data"]].num_classes)}, note
 
 
-def without_less_with(
-    result: Result, name: str, without: Mapping[int, float], biased: Mapping[int, float]
-) -> Case:
+def without_less_with(result: Result, name: str, without: Mapping[int, float], biased: Mapping[int, float]) -> Case:
     """Accuracy of a network without biases less that with them, in points, seed by seed."""
     (own, failed), (other, others_failed) = (with_failed(of, result, name) for of in (without, biased))
     notes = [f"{neuron} {note}" for neuron, note in zip(BOTH, (failed, others_failed), strict=True) if note]

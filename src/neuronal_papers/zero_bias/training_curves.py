@@ -135,14 +135,16 @@ TRAINING_CURVES = Reproduction(
             digits=".1f",
         ),
         Claim(
-            "Generalisation to unseen images is very similar with and without biases", _accuracies_apart, Within(SIMILAR)
+            "Generalisation to unseen images is very similar with and without biases",
+            _accuracies_apart,
+            Within(SIMILAR),
         ),
     ),
     tables=tables,
     figures=figures,
     criteria=(
-        f"Losses are almost identical if they differ by less than {CLOSE:g}%; how much two seeds of one neuron differ stands "
-        f"beside it and decides nothing. Accuracies are similar within {SIMILAR:g} points, as in Table 1."
+        f"Losses are almost identical if they differ by less than {CLOSE:g}%; how much two seeds of one neuron differ "
+        f"stands beside it and decides nothing. Accuracies are similar within {SIMILAR:g} points, as in Table 1."
     ),
     departs=(
         "Networks, settings and trainings of Table 1 (so ResNet-18's losses are of mixed images), with CIFAR-10 in place of "

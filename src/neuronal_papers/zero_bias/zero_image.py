@@ -62,7 +62,8 @@ def _row(name: str, neuron: str, seed: int, probabilities: list[float]) -> dict[
 
 
 def _is_uniform(row: Row) -> bool:
-    return abs(row["entropy"] - 1) < UNIFORM
+    entropy: float = row["entropy"]
+    return abs(entropy - 1) < UNIFORM
 
 
 def _without_biases(result: Result) -> Evidence:

@@ -1,0 +1,312 @@
+"""Remarks 1 and 2, Appendix E: tangent kernels with and without biases, their limits, and what training changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuronal.data import load
+from neuronal.experiments import Work, estimate
+from neuronal.kernel import empirical_ntk, rates_of_width, relu_ntk
+from neuronal.report import MARKERS, Column, Drawing, Table, blank, colour, plain_numbers, table
+from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
+from neuronal_papers.studies.pairs import grouped
+from neuronal_papers.zero_bias.contrast import with_error
+
+VARIANCE = 2.0
+"""Of the weights, He's; ``limits`` looks at others too."""
+# Percent of the norm of the limit without biases; limits that differ by less are the same.
+SAME = 1.0
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Three tables, all in float64: ``limits``, ``approach`` and ``training``."""
+    options = setting.options
+    inputs = {name: _inputs(name, options["inputs"]) for name in options["data"]}
+    work.say("limits of infinite width")
+    limits = [
+        _change(name, x, depth, variance, beta)
+        for name, x in inputs.items()
+        for variance in options["variances"]
+        for depth in options["depths"]
+        for beta in options["betas"]
+        if beta
+    ]
+    data, x = next(iter(inputs.items()))
+
+    def compared(item: Mapping[str, Any]) -> dict[str, Any]:
+        beta, width = item["beta"], item["width"]
+        work.say(f"networks of width {width}, beta {beta:g}")
+        return {
+            "approach": _approach(x, beta, width, options["seeds"], options["depth"]),
+            "training": _training(x, beta, width, options["seeds"], options["depth"], options["steps"]),
+        }
+
+    how = {"procedure": "ntk", "data": "" if data == "normal" else work.checksum(data)}
+    how |= {name: options[name] for name in ("inputs", "seeds", "depth", "steps")}
+    items = [{"beta": beta, "width": width} for beta in options["betas"] for width in options["widths"]]
+    made = work.parts(how, items, compared)
+    return {"limits": limits, **{name: [part[name] for part in made] for name in ("approach", "training")}}
+
+
+def _inputs(name: str, count: int) -> Tensor:
+    """``normal``: unit variance in 784 dimensions; else the first test images of a dataset."""
+    if name == "normal":
+        return torch.randn(count, 784, dtype=torch.float64, generator=_generator("inputs", 0))
+    return load(name).test.rows(slice(0, count)).x.flatten(1).double()
+
+
+def _generator(purpose: str, seed: int) -> torch.Generator:
+    """Made of its purpose: inputs and weights of one stream would be the same numbers."""
+    return torch.Generator().manual_seed(Random(f"{purpose} {seed}").getrandbits(63))
+
+
+def _change(name: str, x: Tensor, depth: int, variance: float, beta: float) -> dict[str, Any]:
+    """How far the limit with biases is from the one without: as it is, after the best scaling, and centred (CKA)."""
+    zero = relu_ntk(x, depth=depth, weight_variance=variance).ntk
+    kernel = relu_ntk(x, depth=depth, weight_variance=variance, bias_variance=beta**2).ntk
+    scale = (zero * kernel).sum() / zero.square().sum()
+    return {
+        "inputs": name,
+        "depth": depth,
+        "variance": variance,
+        "beta": beta,
+        "change": _distance(kernel, zero),
+        "after_scaling": ((kernel - scale * zero).norm() / kernel.norm()).item(),
+        "alignment": _alignment(kernel, zero),
+    }
+
+
+def _distance(kernel: Tensor, other: Tensor) -> float:
+    return float((kernel - other).norm() / other.norm())
+
+
+def _alignment(kernel: Tensor, other: Tensor) -> float:
+    """Centred kernel alignment: 1 for kernels that differ by a factor and a constant only."""
+    a, b = (k - k.mean(0) - k.mean(1, keepdim=True) + k.mean() for k in (kernel, other))
+    return float((a * b).sum() / (a.norm() * b.norm()))
+
+
+def network(inputs: int, width: int, depth: int, beta: float, seed: int) -> nn.Sequential:
+    """Plain layers whose weights have the variances of the limit; biases of standard deviation ``beta``, or none."""
+    generator = _generator("weights", seed)
+    layers: list[nn.Module] = []
+    sizes = [inputs, *[width] * depth, 1]
+    for number, (n, m) in enumerate(pairwise(sizes)):
+        layer = nn.Linear(n, m, bias=beta > 0, dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.copy_(torch.randn(m, n, dtype=torch.float64, generator=generator))
+            layer.weight.mul_(((VARIANCE if number else 1.0) / n) ** 0.5)
+            if beta:
+                layer.bias.copy_(beta * torch.randn(m, dtype=torch.float64, generator=generator))
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _kernel(model: nn.Module, x: Tensor, beta: float) -> Tensor:
+    rates = rates_of_width(model, weight_variance=VARIANCE, bias_variance=beta**2)
+    return empirical_ntk(model, x, rates=rates, method="structured", trace=True)
+
+
+def _approach(x: Tensor, beta: float, width: int, seeds: Sequence[int], depth: int) -> dict[str, Any]:
+    """Distance of random networks' kernels to the limit with the same biases, and to the one without."""
+    own = relu_ntk(x, depth=depth, weight_variance=VARIANCE, bias_variance=beta**2).ntk
+    zero = relu_ntk(x, depth=depth, weight_variance=VARIANCE).ntk
+    kernels = [_kernel(network(x.shape[1], width, depth, beta, seed), x, beta) for seed in seeds]
+    return {
+        "beta": beta,
+        "width": width,
+        "to_own_limit": _estimated([_distance(kernel, own) for kernel in kernels]),
+        "to_limit_without_biases": _estimated([_distance(kernel, zero) for kernel in kernels]),
+    }
+
+
+def _training(x: Tensor, beta: float, width: int, seeds: Sequence[int], depth: int, steps: int) -> dict[str, Any]:
+    """Change of a network's kernel by gradient descent on random targets, at half the largest stable rate."""
+    changes, losses = [], []
+    for seed in seeds:
+        model = network(x.shape[1], width, depth, beta, seed)
+        before = _kernel(model, x, beta)
+        targets = torch.randn(len(x), 1, dtype=torch.float64, generator=_generator("targets", seed))
+        after, loss = _descended(model, x, targets, before, beta, steps)
+        changes.append(_distance(_kernel(after, x, beta), before))
+        losses.append(loss)
+    return {"beta": beta, "width": width, "change": _estimated(changes), "loss": _estimated(losses)}
+
+
+def _estimated(values: list[float]) -> dict[str, Any]:
+    return {**asdict(estimate(values)), "values": values}
+
+
+def _descended(
+    model: nn.Module, x: Tensor, targets: Tensor, kernel: Tensor, beta: float, steps: int
+) -> tuple[nn.Module, float]:
+    """The network after full-batch descent, each parameter at its rate; and its loss relative to the first one."""
+    model = deepcopy(model)
+    rates = rates_of_width(model, weight_variance=VARIANCE, bias_variance=beta**2)
+    lr = 1 / torch.linalg.eigvalsh(kernel).max().item()
+    first = last = 0.0
+    for step in range(steps):
+        loss = (model(x) - targets).square().sum() / 2
+        first = first or loss.item()
+        model.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if p.grad is not None:
+                    p.sub_(lr * rates[name] * p.grad)
+        last = loss.item() if step else first
+    return model, last / first
+
+
+# What the claims are about
+
+
+def _shrinks(rows: Sequence[Mapping[str, Any]], key: str) -> list[Case]:
+    """For every size of biases the widest networks' distance as a part of the narrowest ones', seed by seed."""
+    cases = []
+    for (beta,), of in grouped(rows, "beta").items():
+        narrow, *_, wide = sorted(of, key=lambda row: row["width"])
+        ratios = [b / a for a, b in zip(narrow[key]["values"], wide[key]["values"], strict=True)]
+        cases.append(Case(f"beta {beta:g}", ratios))
+    return cases
+
+
+def _limits(result: Result) -> Evidence:
+    rows = result["result"]["limits"]
+    spans = []
+    for (beta,), of in grouped(rows, "beta").items():
+        changes = [100 * row["change"] for row in of]
+        spans.append(f"{min(changes):,.1f} to {max(changes):,.1f}% at beta {beta:g}")
+    aligned = min(row["alignment"] for row in rows)
+    numbers = (
+        f"the limits differ by {'; '.join(spans)}; centred alignment {aligned:.4f} or more, where 1 would be a factor and "
+        "a constant"
+    )
+    return Evidence(len(rows), sum(100 * row["change"] > SAME for row in rows), numbers)
+
+
+# How it is shown
+
+
+def _in_percent(estimate: Mapping[str, Any]) -> str:
+    return with_error(estimate["mean"], estimate["standard_error"])
+
+
+LIMITS = (
+    Column("inputs", "inputs", is_text=True),
+    Column("variance", "variance", "g"),
+    Column("depth", "depth"),
+    Column("beta", "beta", "g"),
+    Column("change (%)", lambda row: 100 * row["change"], ",.1f"),
+    Column("after scaling (%)", lambda row: 100 * row["after_scaling"], ".1f"),
+    Column("alignment", "alignment", ".4f"),
+)
+WIDTHS = (
+    Column("beta", "beta", "g"),
+    Column("width", "width"),
+    Column("to its own limit", lambda row: _in_percent(row["to_own_limit"])),
+    Column("to the limit without biases", lambda row: _in_percent(row["to_limit_without_biases"])),
+    Column("change by training", lambda row: _in_percent(row["change"])),
+)
+
+
+def tables(result: Result) -> list[Table]:
+    found = result["result"]
+    title = f"{title_of(result)}: the limit with biases against the one without"
+    widths = [near | moved for near, moved in zip(found["approach"], found["training"], strict=True)]
+    return [
+        table(title, LIMITS, found["limits"]),
+        table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, widths),
+    ]
+
+
+def figures(result: Result) -> list[Drawing]:
+    drawings = []
+    for name, key, title, label in (
+        ("approach", "to_own_limit", "Wide networks approach their limit", "distance to the limit (%)"),
+        ("training", "change", "Training changes the kernel less and less", "change of the kernel (%)"),
+    ):
+        betas = grouped(sorted(result["result"][name], key=lambda row: row["beta"]), "beta")
+        with blank(f"{result['reproduction']}-{name}") as sheet:
+            for number, ((beta,), of) in enumerate(betas.items()):
+                widths, means = [row["width"] for row in of], [100 * row[key]["mean"] for row in of]
+                sheet.axes.plot(widths, means, color=colour(number), marker=MARKERS[number], label=f"beta {beta:g}")
+            sheet.axes.set(xscale="log", yscale="log", xlabel="width", ylabel=label)
+            plain_numbers(sheet.axes.xaxis)
+            plain_numbers(sheet.axes.yaxis)
+            sheet.axes.legend()
+        drawings.append(Drawing(sheet.svg, title, "Means over seeds; both axes logarithmic."))
+    return drawings
+
+
+KERNELS = {
+    "data": ("normal", "mnist"),
+    "inputs": 40,
+    "variances": (2.0, 1.0),
+    "depths": (2, 4, 10),
+    "betas": (0.0, 0.1, 1.0),
+    "widths": (64, 256, 1024),
+    "depth": 2,
+    "steps": 200,
+    "seeds": (0, 1, 2),
+}
+FEW_KERNELS = {
+    "data": ("digits",),
+    "inputs": 8,
+    "variances": (2.0,),
+    "depths": (2,),
+    "betas": (0.0, 0.1),
+    "widths": (8, 64),
+    "depth": 1,
+    "steps": 5,
+    "seeds": (0, 1),
+}
+MANY_KERNELS = KERNELS | {"inputs": 200, "widths": (64, 256, 1024, 4096), "steps": 1000, "seeds": (0, 1, 2, 3, 4)}
+NTK = Reproduction(
+    name="zero_bias/ntk",
+    title="Tangent kernels with and without biases",
+    where="Remarks 1 and 2, Appendix E",
+    scales={
+        "smoke": Setting(options=FEW_KERNELS),
+        "small": Setting(options=KERNELS),
+        "paper": Setting(options=MANY_KERNELS),
+    },
+    measure=measure,
+    claims=(
+        Claim(
+            "Remark 1: with and without biases the kernel converges to a deterministic limit",
+            lambda result: _shrinks(result["result"]["approach"], "to_own_limit"),
+            Below(1.0),
+            unit="of the narrowest networks' distance",
+            digits=".2f",
+        ),
+        Fact("Remarks 1 and 2: it is the same limit with and without biases", _limits),
+        Claim(
+            "Remark 2: in the limit the kernel stays constant during training",
+            lambda result: _shrinks(result["result"]["training"], "change"),
+            Below(1.0),
+            unit="of the narrowest networks' change",
+            digits=".2f",
+        ),
+    ),
+    tables=tables,
+    figures=figures,
+    criteria=(
+        "What a limit is said to do, the widest networks have to do more than the narrowest. Limits are the same if they "
+        f"differ by less than {SAME:g}% (Frobenius norm, of the one without biases)."
+    ),
+    departs=(
+        "The paper argues with formulas and measures nothing: inputs (normal ones, test images), depths, widths and the "
+        "training on random targets are our choice. Its weights have variance 1; networks of finite width have He's 2, "
+        "without which kernels of deep networks vanish, and the limits are of both."
+    ),
+)
