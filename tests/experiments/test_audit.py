@@ -1,6 +1,7 @@
 """Audits: sections against the probes themselves, parts that do not apply, models that do not fit."""
 
 import copy
+import math
 import re
 
 import numpy as np
@@ -9,7 +10,8 @@ import torch
 from torch import nn
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.audit import audit
+from neuronal.experiments.audit import audit, same_class_pairs
+from neuronal.experiments.compare import Share
 from neuronal.experiments.environment import environment
 from neuronal.experiments.subject import chosen_rows, from_files, subject
 from neuronal.models.registry import create_model
@@ -119,3 +121,39 @@ def test_images_are_read_as_inputs(tmp_path):
 
     Image.fromarray(np.full((8, 8), 51, dtype=np.uint8)).save(tmp_path / "a.png")
     torch.testing.assert_close(from_files([tmp_path / "a.png"], (1, 8, 8)), torch.full((1, 1, 8, 8), 0.2))
+
+
+def test_wilson_intervals_are_roots_of_their_equation():
+    """The ends p are where |share - p| is z standard deviations of p itself."""
+    for count, n in ((0, 10), (3, 10), (10, 10), (991, 1000)):
+        for p in Share(count, n).interval:
+            if 1e-9 < p < 1 - 1e-9:
+                assert abs(count / n - p) == pytest.approx(1.959964 * math.sqrt(p * (1 - p) / n), rel=1e-6)
+    assert Share(0, 0).interval == (0.0, 1.0)
+    assert Share(0, 10).interval[0] == 0.0
+    assert Share(10, 10).interval[1] == pytest.approx(1.0)
+
+
+def test_pairs_are_of_one_class_both_right_and_different():
+    y = torch.tensor([0, 0, 0, 1, 1, 2, 0])
+    right = torch.tensor([True, True, False, True, True, True, True])
+    every = {(0, 1), (0, 6), (1, 6), (3, 4)}
+    a, b = same_class_pairs(y, right, 100, torch.Generator().manual_seed(0))
+    assert set(zip(a.tolist(), b.tolist(), strict=True)) == every
+    a, b = same_class_pairs(y, right, 3, torch.Generator().manual_seed(0))
+    drawn = list(zip(a.tolist(), b.tolist(), strict=True))
+    assert len(set(drawn)) == 3
+    assert set(drawn) <= every
+
+
+def test_every_pair_is_as_likely_as_any_other():
+    """Classes of 3 and of 2 make 3 pairs and 1: a quarter of the draws is the latter."""
+    y, right = torch.tensor([0, 0, 0, 1, 1]), torch.ones(5, dtype=torch.bool)
+    generator = torch.Generator().manual_seed(0)
+    hits = [int(same_class_pairs(y, right, 1, generator)[0][0]) == 3 for _ in range(2000)]
+    assert sum(hits) / 2000 == pytest.approx(0.25, abs=0.04)
+
+
+def test_no_pairs_where_there_are_none():
+    a, b = same_class_pairs(torch.tensor([0, 1]), torch.ones(2, dtype=torch.bool), 5, torch.Generator())
+    assert len(a) == len(b) == 0

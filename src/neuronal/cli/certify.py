@@ -10,9 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from neuronal.cli.errors import fail, going_on, one_line_errors
-from neuronal.cli.options import AsJson, ModelOption, Out, named_values, whole_numbers
-from neuronal.cli.screen import screen
+from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -262,48 +261,3 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
 
 def _number(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-@app.command("pairs")
-def pairs(
-    data: Annotated[str, typer.Option(help="digits, or a set of images such as fashion_mnist.")] = "digits",
-    pairs: Annotated[int, typer.Option(help="Random pairs of one class to certify, for each network.")] = 2000,
-    crossings: Annotated[int, typer.Option(help="Nearest pairs of different classes to follow exactly.")] = 100,
-    seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-4.")] = None,
-    networks: Annotated[str | None, typer.Option(help="Only some of the networks, such as 'fcn 64,cnn 8-16'.")] = None,
-    results: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("results"),
-    out: Out = Path("runs"),
-    as_json: AsJson = False,
-) -> None:
-    """Train networks with and without biases and count what is proved between test images: the table of the docs."""
-    with one_line_errors():
-        from dataclasses import replace
-
-        from neuronal.core.files import make_writable, write_whole
-        from neuronal.experiments.environment import environment
-        from neuronal.experiments.pairs import study
-        from neuronal.experiments.work import Work
-        from neuronal.names import find
-        from neuronal.recipes.pairs import NEURONS, ON_DIGITS, ON_IMAGES
-        from neuronal.report.pairs import pairs_table
-
-        recipes = ON_DIGITS if data == "digits" else tuple(replace(recipe, data=data) for recipe in ON_IMAGES)
-        if networks:
-            known = {recipe.name: recipe for recipe in recipes}
-            recipes = tuple(find(known, word.strip(), "network") for word in networks.split(","))
-        if seeds:
-            recipes = tuple(replace(recipe, seeds=whole_numbers("seeds", seeds)) for recipe in recipes)
-        file = results / "certify" / f"pairs_{Path(data).name}.json"
-        errors = Console(stderr=True)
-        with going_on(out, results):
-            make_writable(file.parent)
-            work = Work(out / "certify", say=lambda line: errors.print(escape(line), highlight=False))
-            rows = study(recipes, NEURONS, work, pairs=pairs, crossings=crossings)
-            found = {"data": data, "environment": environment(), "rows": [row.to_json() for row in rows]}
-            write_whole(file, json.dumps(found, indent=1) + "\n")
-    if as_json:
-        print(json.dumps(found, indent=1))
-        return
-    console = screen()
-    console.print(pairs_table(rows, data))
-    print(f"result: {file}")

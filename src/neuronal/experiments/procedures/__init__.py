@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from neuronal.experiments.procedures import geometric, zero_bias
+from neuronal.experiments.procedures import geometric
 from neuronal.experiments.procedures.finding import Finding
 
 
@@ -21,5 +21,5 @@ class Procedure(Protocol):
     findings: Callable[[Mapping[str, Any]], Sequence[Finding]]
 
 
-PROCEDURES: dict[str, Any] = zero_bias.PROCEDURES | geometric.PROCEDURES
+PROCEDURES: dict[str, Any] = geometric.PROCEDURES
 """By the name a reproduction asks for."""

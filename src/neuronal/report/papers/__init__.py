@@ -13,13 +13,11 @@ from neuronal.report.papers import (
     geometric_answers,
     geometric_figures,
     geometric_tables,
-    zero_bias_figures,
-    zero_bias_tables,
 )
 
-TABLES: dict[str, Any] = zero_bias_tables.TABLES | geometric_tables.TABLES
+TABLES: dict[str, Any] = geometric_tables.TABLES
 """By procedure."""
-FIGURES: dict[str, Any] = zero_bias_figures.FIGURES | geometric_figures.FIGURES
+FIGURES: dict[str, Any] = geometric_figures.FIGURES
 """By procedure."""
 ANSWERS: dict[str, Any] = {
     "geometric": geometric_answers.answers,
