@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.row import Case, Row
+from benchmarks.cases import Case, Row
 from benchmarks.suites import certify, implicit, layers, networks, train
 from benchmarks.timing import FEWEST, Setting
 from neuronal.core.files import make_writable, plain_json, write_whole
@@ -45,13 +45,14 @@ def run(suite: str, device: str, rounds: int, out: Path, only: str = "") -> dict
     if not chosen:
         raise ValueError(f"no case of {suite} on {device} has {only!r} in its name: {[c.name for c in cases[device]]}.")
     make_writable(out)
-    result = {"suite": suite, "device": device, "about": about, "rounds": rounds, "seconds": 0.0}
-    result |= {"environment": environment(), "rows": []}
+    rows: list[dict[str, Any]] = []
+    result = {"suite": suite, "device": device, "about": about, "rounds": rounds, "only": only, "seconds": 0.0}
+    result |= {"environment": environment(), "rows": rows}
     started = perf_counter()
     for case in chosen:
         print(f"benchmarks: {case.name}", file=sys.stderr, flush=True)
         for row in _measured(case, Setting(torch.device(device), rounds)):
-            result["rows"].append(row.to_json())
+            rows.append(row.to_json())
             result["seconds"] = perf_counter() - started
             write_whole(out / f"{suite}_{device}.json", plain_json(result) + "\n")
         _tidy()

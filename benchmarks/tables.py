@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from neuronal.report import Column, Table, table
@@ -31,9 +32,11 @@ def _interval(row: Mapping[str, Any]) -> str | None:
 
 
 def _limit(row: Mapping[str, Any]) -> str:
-    if row["limit"] is None:
-        return ""
-    return f"{row['limit']:g}, {'kept' if row['kept'] else 'NOT KEPT'}"
+    return "" if row["limit"] is None else f"{row['limit']:g}: {row['verdict']}"
+
+
+def _ms(key: str) -> Callable[[Mapping[str, Any]], str | None]:
+    return lambda row: None if row[key] is None else number(row[key])
 
 
 def _notes(row: Mapping[str, Any]) -> str:
@@ -43,7 +46,8 @@ def _notes(row: Mapping[str, Any]) -> str:
 
 COLUMNS = (
     Column("", "name", is_text=True),
-    Column("ms", lambda row: None if row["ms"] is None else number(row["ms"])),
+    Column("ms", _ms("ms")),
+    Column("plain ms", _ms("baseline_ms")),
     Column("measured", _measured),
     Column("95% interval", _interval),
     Column("unit", "unit"),
@@ -53,10 +57,10 @@ COLUMNS = (
 
 
 def suite_table(result: Mapping[str, Any]) -> Table:
-    """The table of a suite, with how many limits were kept below it."""
+    """The table of a suite, and below it how many limits were kept."""
     rows = result["rows"]
-    judged = [row["kept"] for row in rows if row["limit"] is not None]
-    kept = f"{sum(judged)} of {len(judged)} limits kept; " if judged else ""
+    verdicts = Counter(row["verdict"] for row in rows if row["verdict"])
+    limits = f"limits: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}; " if verdicts else ""
     title = f"{result['suite']} on {result['device']}: {result['about']}"
-    caption = f"{kept}medians of {result['rounds']} rounds with 95% intervals, {result['seconds']:.0f} seconds in all"
+    caption = f"{limits}medians of {result['rounds']} rounds with 95% intervals, {result['seconds']:.0f} seconds in all"
     return table(title, COLUMNS, rows, caption)

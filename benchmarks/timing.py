@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
-from resource import getpagesize
-from threading import Event, Thread
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +14,19 @@ from neuronal.train.timing import time_rounds
 
 FEWEST = 6
 """Rounds. With fewer even the smallest and the largest value miss the true median in more than 5% of draws."""
-Action = Callable[[], None]
+Action = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where to measure, and in how many rounds."""
+
+    device: torch.device
+    rounds: int
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
 
 
 @dataclass(frozen=True)
@@ -34,22 +44,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of an action, and its ratio to the baseline of the same round."""
+    """Seconds of an action and of its baseline, and their ratio round by round."""
 
     seconds: Interval
+    baseline: Interval
     ratio: Interval
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Where to measure, and in how many rounds."""
-
-    device: torch.device
-    rounds: int
-
-    @property
-    def is_cuda(self) -> bool:
-        return self.device.type == "cuda"
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -70,18 +69,20 @@ def interval(values: Sequence[float]) -> Interval:
 
 
 def against(seconds: Sequence[float], baseline: Sequence[float]) -> Timed:
-    """Seconds of an action beside those of the baseline, round by round."""
-    return Timed(interval(seconds), interval([own / other for own, other in zip(seconds, baseline, strict=True)]))
+    """An action beside the baseline of the same rounds."""
+    ratios = [own / other for own, other in zip(seconds, baseline, strict=True)]
+    return Timed(interval(seconds), interval(baseline), interval(ratios))
 
 
-def compare(actions: Mapping[str, Action], baseline: str, setting: Setting, *, warmup: int = 2) -> dict[str, Timed]:
-    """Every action beside the baseline in every round."""
+def compare(actions: Mapping[str, Action], baseline: str, setting: Setting, *, warmup: int = 1) -> dict[str, Timed]:
+    """Every other action beside the baseline."""
     seconds = time_rounds(actions, rounds=setting.rounds, warmup=warmup, cuda=setting.is_cuda)
-    return {name: against(own, seconds[baseline]) for name, own in seconds.items()}
+    plain = seconds.pop(baseline)
+    return {name: against(own, plain) for name, own in seconds.items()}
 
 
 def forward_and_backward(module: nn.Module, inputs: Sequence[Tensor], out: Tensor) -> Action:
-    """Forward and backward on one input after the other, each with fresh gradients, its own included."""
+    """Forward and backward on one input after the other, with fresh gradients each, that of the input included."""
 
     def action() -> None:
         for x in inputs:
@@ -92,10 +93,13 @@ def forward_and_backward(module: nn.Module, inputs: Sequence[Tensor], out: Tenso
     return action
 
 
-def peak_bytes(action: Callable[[], object], device: torch.device) -> int:
+def peak_bytes(action: Action, device: torch.device) -> int:
     """The most bytes taken during ``action`` beyond those before it: on a GPU by tensors, on a CPU by the process.
 
     On a CPU, memory that was freed before and is kept by the allocator is used again unseen: do nothing large before.
+
+    Raises:
+        OSError: The system is not Linux.
     """
     if device.type == "cuda":
         torch.cuda.synchronize()
@@ -104,23 +108,13 @@ def peak_bytes(action: Callable[[], object], device: torch.device) -> int:
         action()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
-    before = highest = _resident_bytes()
-    done = Event()
-
-    def watch() -> None:
-        nonlocal highest
-        while not done.wait(0.002):
-            highest = max(highest, _resident_bytes())
-
-    watcher = Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        action()
-    finally:
-        done.set()
-        watcher.join()
-    return max(highest, _resident_bytes()) - before
+    # Sets the peak to what is taken now.
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _peak()
+    action()
+    return _peak() - before
 
 
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+def _peak() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))

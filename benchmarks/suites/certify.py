@@ -3,209 +3,179 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.row import Row, ratio_row
-from benchmarks.timing import Interval, Setting, Timed, compare, peak_bytes
+from benchmarks.cases import Case, Comparison, Prepared, Row
+from benchmarks.timing import Interval, Setting, compare, peak_bytes
 from neuronal.certify import Budget, certify_segment, certify_segments
 from neuronal.data import Dataset, load
 from neuronal.geometry import group_by_pattern, outputs, segment_pieces
 from neuronal.models import create_model
 from neuronal.train import Plan, fit
 
+DATA = "fashion_mnist"
+
 
 @dataclass(frozen=True)
-class Trained:
-    """A network trained on a dataset, and segments between two test images of a class, both classified right."""
+class Segments:
+    """Segments between two test images of a class, both classified right by a network trained for it.
+
+    Args:
+        limit: What they may cost, in ``unit``: ``"ms per segment"``, ``"s per segment"`` or ``"s for all"``.
+        memory: Bytes for walking all breakpoints in float32; without it segments are certified.
+    """
 
     label: str
     data: str
     model: str
-    segments: int
+    options: Mapping[str, Any]
+    count: int
     limit: float
     unit: str = "ms per segment"
-    """Or ``"s for all"``."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    memory: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.label}, {self.segments:,} segments"
+        return f"{self.label}, {self.count:,} of {self.data}"
 
     def rows(self, setting: Setting) -> Iterator[Row]:
         data = load(self.data)
-        model = self._trained(data)
-        yield from self._timed(model, *self._same_class(model, data), setting)
-
-    def _timed(self, model: nn.Module, a: Tensor, b: Tensor, setting: Setting) -> Iterator[Row]:
-        ends = torch.cat((a, b))
+        model = self.trained(data)
+        a, b = self.ends(model, data)
         verdicts: list[str] = []
 
         def certify() -> None:
             verdicts[:] = [certificate.verdict for certificate in certify_segments(model, a, b)]
 
-        timed = _beside_inference(model, ends, certify, setting, warmup=1)
-        cost = timed.seconds.times(1.0 if self.unit == "s for all" else 1e3 / self.segments)
-        yield Row(self.name, cost, self.unit, self.limit, notes={**_inference(timed), **Counter(verdicts)})
+        def walk() -> None:
+            for start, end in zip(a, b, strict=True):
+                segment_pieces(model, start, end, memory=self.memory, dtype=torch.float32)
 
-    def _trained(self, data: Dataset) -> nn.Module:
+        # The first time, as memory that was freed is used again unseen.
+        peak = peak_bytes(walk if self.memory else certify, torch.device("cpu")) / 2**20
+        actions = {"inference": lambda: outputs(model, torch.cat((a, b))), "ours": walk if self.memory else certify}
+        timed = compare(actions, "inference", setting, warmup=0)["ours"]
+        cost = timed.seconds.times(
+            {"ms per segment": 1e3 / self.count, "s per segment": 1 / self.count}.get(self.unit, 1)
+        )
+        notes = {"x inference of the ends": timed.ratio.median, **Counter(verdicts)}
+        yield Row(self.name, cost, self.unit, self.limit, notes=notes)
+        if self.memory:
+            yield Row(f"{self.name}: memory", Interval(peak, peak, peak), "MiB", self.memory / 2**20)
+
+    def trained(self, data: Dataset) -> nn.Module:
+        """The network after a few epochs."""
         shape = {"num_classes": len(data.classes), "in_chans": data.in_chans, "img_size": data.img_size}
-        torch.manual_seed(0)
         model = create_model(self.model, "standard", **shape, **self.options)
         epochs = 10 if self.data == "digits" else 2
         fit(model, data.train.rows(slice(20_000)), Plan(epochs=epochs, batch_size=64, optim="adam", lr=2e-3))
         return model.cpu()
 
-    def _same_class(self, model: nn.Module, data: Dataset) -> tuple[Tensor, Tensor]:
+    def ends(self, model: nn.Module, data: Dataset) -> tuple[Tensor, Tensor]:
+        """Where the segments start and end."""
         x, y = data.test.x, data.test.y
-        right = outputs(model, x).argmax(1).cpu() == y
-        generator = torch.Generator().manual_seed(0)
+        right = outputs(model, x).argmax(1) == y
         groups = [group for label in y.unique() if len(group := (right & (y == label)).nonzero().flatten()) > 1]
         if not groups:
-            raise ValueError(f"{self.name}: no two images of a class are classified right.")
-        pairs: list[Tensor] = []
-        while len(pairs) < self.segments:
-            group = groups[int(torch.randint(len(groups), (), generator=generator))]
-            pairs.append(group[torch.randperm(len(group), generator=generator)[:2]])
-        both = torch.stack(pairs)
-        return x[both[:, 0]], x[both[:, 1]]
+            raise ValueError("no two images of a class are classified right.")
+        chosen = [groups[number] for number in torch.randint(len(groups), (self.count,)).tolist()]
+        pairs = torch.stack([group[torch.randperm(len(group))[:2]] for group in chosen])
+        return x[pairs[:, 0]], x[pairs[:, 1]]
 
 
-@dataclass(frozen=True)
-class Exact(Trained):
-    """All breakpoints of such segments in float32, within a memory."""
-
-    unit: str = "s per segment"
-    memory: int = 2**30
-
-    def _timed(self, model: nn.Module, a: Tensor, b: Tensor, setting: Setting) -> Iterator[Row]:
-        def walk() -> None:
-            for start, end in zip(a, b, strict=True):
-                segment_pieces(model, start, end, memory=self.memory, dtype=torch.float32)
-
-        # First, as memory that was freed is used again unseen.
-        peak = peak_bytes(walk, torch.device("cpu")) / 2**20
-        timed = _beside_inference(model, torch.cat((a, b)), walk, setting, warmup=0)
-        cost = timed.seconds.times(1 / self.segments)
-        yield Row(self.name, cost, self.unit, self.limit, notes=_inference(timed))
-        yield Row(f"{self.name}, memory", Interval(peak, peak, peak), "MiB", self.memory / 2**20)
+def patterns(images: int, setting: Setting) -> Prepared:
+    """Grouping by activation pattern, and plain inference, of a CNN on noise."""
+    model = create_model("cnn", "standard", num_classes=10, in_chans=1, img_size=28, widths=(8, 16, 64))
+    x = torch.rand(images, 1, 28, 28)
+    return Prepared({"inference": lambda: outputs(model, x), "patterns": lambda: group_by_pattern(model, x)})
 
 
-def _beside_inference(model: nn.Module, ends: Tensor, action: Any, setting: Setting, *, warmup: int) -> Timed:
-    actions = {"inference": lambda: _forget(outputs(model, ends)), "certify": action}
-    return compare(actions, "inference", setting, warmup=warmup)["certify"]
+Walk = Callable[[nn.Module, Tensor, Tensor], float | str]
+MEMORY = 8 * 2**30
+"""Bytes that values inside the network may take on a GPU."""
 
 
-def _inference(timed: Timed) -> dict[str, float | str]:
-    return {"x inference of the ends": timed.ratio.median}
+def pieces(model: nn.Module, a: Tensor, b: Tensor) -> int:
+    """The number of exact pieces of a segment, in float32."""
+    return segment_pieces(model, a, b, memory=MEMORY, dtype=torch.float32).count
 
 
-def _forget(_: object) -> None:
-    """An action returns nothing."""
+def certificate(model: nn.Module, a: Tensor, b: Tensor) -> str:
+    """The verdict on a segment."""
+    return certify_segment(model, a, b, budget=Budget(bounds=64, memory=MEMORY, seconds=12.0)).verdict
 
 
-@dataclass(frozen=True)
-class PatternGroups:
-    """Grouping by activation pattern against plain inference, a CNN on noise of 28 x 28."""
-
-    images: int
-    limit: float
-
-    @property
-    def name(self) -> str:
-        return f"activation patterns of a CNN, {self.images:,} images"
-
-    def rows(self, setting: Setting) -> Iterator[Row]:
-        model = create_model("cnn", "standard", num_classes=10, in_chans=1, img_size=28, widths=(8, 16, 64))
-        x = torch.rand(self.images, 1, 28, 28)
-        actions = {
-            "inference": lambda: _forget(outputs(model, x)),
-            "patterns": lambda: _forget(group_by_pattern(model, x)),
-        }
-        timed = compare(actions, "inference", setting, warmup=1)["patterns"]
-        yield ratio_row(self.name, timed, "plain inference", self.limit)
-
-
-@dataclass(frozen=True)
-class OnGpu:
-    """Exact pieces and the certificate of the first part of a segment between two noise images, of a ResNet-18.
-
-    Args:
-        exact: Share of the way whose pieces are counted.
-        proved: Share of the way that is certified.
-        memory: Bytes that values inside the network may take.
-        is_beside: Whether the CPU does the same in every round; otherwise it would take too long, and the row is the
-            memory that was taken.
-    """
-
-    width: int
-    exact: float
-    proved: float
-    is_beside: bool
-    side: int = 32
-    memory: int = 8 * 2**30
-
-    @property
-    def name(self) -> str:
-        return f"ResNet-18 of width {self.width}"
-
-    def rows(self, setting: Setting) -> Iterator[Row]:
-        here = noise_network(self.width, self.side)
-        there = deepcopy(here).to(setting.device)
-        a, b = torch.rand(2, 3, self.side, self.side, generator=torch.Generator().manual_seed(1))
-        for kind, walk in (("exact pieces", self._pieces), ("certificate", self._certificate)):
-            name = f"{self.name}, {kind}"
-            answers: dict[str, dict[str, float | str]] = {}
-
-            def on(model: nn.Module, device: str, walk: Any = walk, answers: Any = answers) -> None:
-                answers[device] = walk(model, a, b)
-
-            actions = {"CPU": lambda on=on: on(here, "CPU"), "GPU": lambda on=on: on(there, "GPU")}
-            if self.is_beside:
-                timed = compare(actions, "CPU", setting, warmup=1)["GPU"]
-                differs = {} if answers["CPU"] == answers["GPU"] else {"CPU": str(answers["CPU"])}
-                yield ratio_row(name, timed, "CPU", **answers["GPU"], **differs)
-            else:
-                started = perf_counter()
-                peak = peak_bytes(actions["GPU"], setting.device) / 2**30
-                notes = {"seconds": perf_counter() - started, **answers["GPU"]}
-                yield Row(name, Interval(peak, peak, peak), "GiB", self.memory / 2**30, notes=notes)
-
-    def _pieces(self, model: nn.Module, a: Tensor, b: Tensor) -> dict[str, float | str]:
-        end = torch.lerp(a, b, self.exact)
-        return {"pieces": segment_pieces(model, a, end, memory=self.memory, dtype=torch.float32).count}
-
-    def _certificate(self, model: nn.Module, a: Tensor, b: Tensor) -> dict[str, float | str]:
-        device = next(model.parameters()).device
-        end = torch.lerp(a, b, self.proved)
-        budget = Budget(bounds=64, memory=self.memory, seconds=12.0)
-        return {"verdict": certify_segment(model, a.to(device), end.to(device), budget=budget).verdict}
-
-
-def noise_network(width: int, side: int) -> nn.Module:
-    """An untrained ResNet-18 whose batch norm has the statistics of noise, in evaluation mode."""
+def noise(width: int, share: float, side: int = 32) -> tuple[nn.Module, Tensor, Tensor]:
+    """An untrained ResNet-18 with the statistics of noise, and the first part of a segment between two noise images."""
+    model = create_model("resnet18", "standard", norm="batch", img_size=side, width=width)
     with torch.no_grad():
-        torch.manual_seed(0)
-        model = create_model("resnet18", "standard", norm="batch", img_size=side, width=width)
         for _ in range(20):
             model(torch.rand(16, 3, side, side))
-    return model.eval()
+    a, b = torch.rand(2, 3, side, side)
+    return model.eval(), a, torch.lerp(a, b, share)
 
 
-CASES = {
+def beside_cpu(walk: Walk, width: int, share: float, side: int, setting: Setting) -> Prepared:
+    """The same on the CPU and on the device; what each came to is noted."""
+    model, *ends = noise(width, share, side)
+    there = deepcopy(model).to(setting.device)
+    actions: dict[str, Callable[[], float | str]] = {
+        "CPU": partial(walk, model, *ends),
+        "device": partial(walk, there, *(end.to(setting.device) for end in ends)),
+    }
+    return Prepared(actions, {name: action() for name, action in actions.items()})
+
+
+def gpu_case(walk: Walk, width: int, share: float, side: int = 32) -> Comparison:
+    """A small network, on both."""
+    prepare = partial(beside_cpu, walk, width, share, side)
+    return Comparison(f"ResNet-18 of width {width}, {walk.__name__}", "CPU", prepare)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory taken on the device by a network that is too large for the CPU."""
+
+    walk: Walk
+    width: int
+    share: float
+    side: int = 32
+
+    @property
+    def name(self) -> str:
+        return f"ResNet-18 of width {self.width}, {self.walk.__name__}: memory"
+
+    def rows(self, setting: Setting) -> Iterator[Row]:
+        model, *ends = noise(self.width, self.share, self.side)
+        model.to(setting.device)
+        answers: list[float | str] = []
+        started = perf_counter()
+        action = partial(self.walk, model, *(end.to(setting.device) for end in ends))
+        peak = peak_bytes(lambda: answers.append(action()), setting.device) / 2**30
+        notes = {"seconds": perf_counter() - started, "came to": answers[0]}
+        yield Row(self.name, Interval(peak, peak, peak), "GiB", MEMORY / 2**30, notes=notes)
+
+
+_MLP, _SMALL, _LARGE = {"widths": (128, 128)}, {"widths": (8, 16, 64)}, {"widths": (32, 64, 128)}
+CASES: Mapping[str, Sequence[Case]] = {
     "cpu": (
-        Trained("MLP 784-128-128-10", "fashion_mnist", "fcn", 1000, 0.5, options={"widths": (128, 128)}),
-        Trained("CNN 8-16", "fashion_mnist", "cnn", 200, 5.0, options={"widths": (8, 16, 64)}),
-        Trained("CNN 32-64", "fashion_mnist", "cnn", 100, 20.0, options={"widths": (32, 64, 128)}),
-        Exact("ResNet-18 of width 8, exact", "fashion_mnist", "resnet18", 1, 10.0, options={"width": 8}),
-        Trained("MLP 64-128-128-10", "digits", "fcn", 16_000, 20.0, "s for all", options={"widths": (128, 128)}),
-        PatternGroups(10_000, 1.5),
+        Segments("MLP 784-128-128-10", DATA, "fcn", _MLP, 1000, 0.5),
+        Segments("CNN 8-16", DATA, "cnn", _SMALL, 200, 5.0),
+        Segments("CNN 32-64", DATA, "cnn", _LARGE, 100, 20.0),
+        Segments("ResNet-18 of width 8, exact", DATA, "resnet18", {"width": 8}, 1, 10.0, "s per segment", 2**30),
+        Segments("MLP 64-128-128-10", "digits", "fcn", _MLP, 16_000, 20.0, "s for all"),
+        Comparison("CNN 8-16 on 10,000 images", "inference", partial(patterns, 10_000), {"patterns": 1.5}),
     ),
-    "cuda": (OnGpu(8, 0.25, 3e-4, is_beside=True), OnGpu(64, 1.0, 4e-5, is_beside=False)),
+    "cuda": (
+        *(gpu_case(walk, 8, share) for walk, share in ((pieces, 0.25), (certificate, 3e-4))),
+        *(Memory(walk, 64, share) for walk, share in ((pieces, 1.0), (certificate, 4e-5))),
+    ),
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -12,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from benchmarks.row import Row, ratio_row
-from benchmarks.timing import Action, Setting, against, compare
+from benchmarks.cases import Case, Comparison, Prepared, Row, ratio_row
+from benchmarks.timing import Setting, against
 from neuronal.data import Augment, Split, load
 from neuronal.data.dataset import shuffled_batches
 from neuronal.data.errors import MissingData
@@ -23,105 +24,46 @@ from neuronal.probes import HingeMotion
 from neuronal.train import Epoch, Plan, fit
 
 LIMIT = 1.05
-"""What ``fit`` may cost, as a multiple of the bare loop, and with the probe ``hinge_motion``, of itself without."""
-Train = Callable[[nn.Module, Split, Plan], object]
+"""What ``fit`` may cost, as a multiple of a bare loop, and with the probe ``hinge_motion``, of itself without."""
+DATA = "fashion_mnist"
 
 
-def _cnn(side: int) -> nn.Module:
-    return create_model("cnn", "standard", num_classes=10, in_chans=1, img_size=side)
+def _cnn(split: Split) -> nn.Module:
+    model = create_model("cnn", "standard", num_classes=10, in_chans=1, img_size=split.stored.shape[-1])
+    return model.to(split.stored.device)
 
 
-@dataclass(frozen=True)
-class FitEpoch:
-    """An epoch of ``fit`` on a small network against one of a bare loop, from the same weights over the same images."""
-
-    images: int
-    side: int
-    batch: int
-    limit: float = LIMIT
-
-    @property
-    def name(self) -> str:
-        return f"fit, cnn, {self.images:,} of {self.side}x{self.side}, batch {self.batch}"
-
-    def rows(self, setting: Setting) -> Iterator[Row]:
-        model, split = _cnn(self.side).to(setting.device), self._split(setting.device)
-        plan = Plan(epochs=1, batch_size=self.batch, optim="sgd", lr=0.01)
-
-        def on_a_copy(train: Train) -> Action:
-            def action() -> None:
-                train(deepcopy(model), split, plan)
-
-            return action
-
-        timed = compare({"a bare loop": on_a_copy(bare_loop), "fit": on_a_copy(fit)}, "a bare loop", setting)["fit"]
-        yield ratio_row(self.name, timed, "a bare loop", self.limit, repeats=self.num_steps)
-
-    @property
-    def num_steps(self) -> int:
-        return -(-self.images // self.batch)
-
-    def _split(self, device: torch.device) -> Split:
-        x = torch.rand(self.images, 1, self.side, self.side)
-        return Split(x, torch.randint(10, (self.images,))).to(device)
-
-
-@dataclass(frozen=True)
-class Watched(FitEpoch):
-    """Epochs of ``fit`` with the probe ``hinge_motion``, against as many without.
+def epochs(images: int, side: int, batch: int, count: int, setting: Setting) -> Prepared:
+    """Epochs of ``fit`` from the same weights over the same noise: one beside a bare loop, or several with the probe.
 
     Several, because what the probe costs when it is made is no part of a step.
     """
+    split = Split(torch.rand(images, 1, side, side), torch.randint(10, (images,))).to(setting.device)
+    model, plan = _cnn(split), Plan(epochs=count, batch_size=batch, optim="sgd", lr=0.01)
 
-    epochs: int = 4
+    def watched() -> None:
+        copy = deepcopy(model)
+        fit(copy, split, plan, probes=[HingeMotion(copy)])
 
-    @property
-    def name(self) -> str:
-        return f"{super().name}, with hinge_motion"
+    def plain() -> None:
+        fit(deepcopy(model), split, plan)
 
-    def rows(self, setting: Setting) -> Iterator[Row]:
-        model, split = _cnn(self.side).to(setting.device), self._split(setting.device)
-        plan = Plan(epochs=self.epochs, batch_size=self.batch, optim="sgd", lr=0.01)
-
-        def plain() -> None:
-            fit(deepcopy(model), split, plan)
-
-        def watched() -> None:
-            copy = deepcopy(model)
-            fit(copy, split, plan, probes=[HingeMotion(copy)])
-
-        timed = compare({"fit": plain, "watched": watched}, "fit", setting)["watched"]
-        yield ratio_row(self.name, timed, "fit without", self.limit, repeats=self.num_steps * self.epochs)
+    if count > 1:
+        return Prepared({"fit": plain, "fit with hinge_motion": watched})
+    return Prepared({"a bare loop": lambda: bare_loop(deepcopy(model), split, plan)(), "fit": plain})
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """Preparing the batches of an epoch, against the whole epoch, of the zero-bias paper's CNN on a dataset."""
-
-    data: str
-    images: int
-    batch: int
-    limit: float
-
-    @property
-    def name(self) -> str:
-        return f"preparing data, cnn, {self.images:,} of {self.data}, batch {self.batch}"
-
-    def rows(self, setting: Setting) -> Iterator[Row]:
-        try:
-            split, source = load(self.data).train, self.data
-        except MissingData:
-            x = torch.randint(256, (self.images, 1, 28, 28), dtype=torch.uint8)
-            split, source = Split(x, torch.randint(10, (self.images,))), f"made up, as {self.data} is not here"
-        split = split.rows(slice(self.images)).to(setting.device)
-        model = _cnn(split.stored.shape[-1]).to(setting.device)
-        plan = Plan(epochs=1, batch_size=self.batch, optim="adadelta", lr=0.01)
-
-        def epoch() -> None:
-            fit(deepcopy(model), split, plan)
-
-        timed = compare({"epoch": epoch, "data": lambda: prepare(split, self.batch)}, "epoch", setting, warmup=0)
-        yield ratio_row(self.name, timed["data"], "an epoch of fit", self.limit, images=source)
+def preparation(data: str, images: int, batch: int, setting: Setting) -> Prepared:
+    """Preparing the batches of an epoch, and the whole epoch, of the zero-bias paper's CNN."""
+    try:
+        split, source = load(data).train, data
+    except MissingData:
+        x = torch.randint(256, (images, 1, 28, 28), dtype=torch.uint8)
+        split, source = Split(x, torch.randint(10, (images,))), f"made up, as {data} is not here"
+    split = split.rows(slice(images)).to(setting.device)
+    model, plan = _cnn(split), Plan(epochs=1, batch_size=batch, optim="adadelta", lr=0.01)
+    actions = {"fit": lambda: fit(deepcopy(model), split, plan), "data": lambda: prepare(split, batch)}
+    return Prepared(actions, {"images": source})
 
 
 def prepare(split: Split, batch: int) -> None:
@@ -131,22 +73,39 @@ def prepare(split: Split, batch: int) -> None:
         _ = part.x, part.y
 
 
-def bare_loop(model: nn.Module, split: Split, plan: Plan, seed: int = 0) -> tuple[float, float]:
-    """What one would write by hand: an epoch of SGD with its mean loss and accuracy, and no more."""
-    optimiser = torch.optim.SGD(model.parameters(), plan.lr, momentum=plan.momentum)
-    model.train()
-    order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))
-    losses, right = [], torch.zeros((), dtype=torch.long, device=split.x.device)
-    for rows in order.to(split.x.device).split(plan.batch_size):
-        x, y = split.x[rows], split.y[rows]
-        logits = model(x)
-        loss = F.cross_entropy(logits, y)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(loss.detach())
-        right += (logits.detach().argmax(1) == y).sum()
-    return torch.stack(losses).mean().item(), right.item() / len(split)
+def bare_loop(
+    model: nn.Module, split: Split, plan: Plan, augment: Augment | None = None
+) -> Callable[[], tuple[float, float]]:
+    """What one would write by hand, and no more: a function that trains for an epoch, with its loss and accuracy."""
+    device = split.stored.device
+    if plan.channels_last:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network: Callable[..., Tensor] = torch.compile(model, dynamic=False) if plan.compile else model
+    fused = device.type == "cuda"
+    optimiser = torch.optim.SGD(model.parameters(), plan.lr, momentum=plan.momentum, fused=fused)
+    order, random = torch.Generator().manual_seed(0), torch.Generator(device).manual_seed(0)
+    mean, std = (torch.tensor(numbers, device=device).view(1, 3, 1, 1) for numbers in (SCALING.mean, SCALING.std))
+
+    def epoch() -> tuple[float, float]:
+        model.train()
+        losses, right = torch.zeros((), device=device), torch.zeros((), dtype=torch.long, device=device)
+        for rows in (batches := torch.randperm(len(split), generator=order).to(device).split(plan.batch_size)):
+            x, y = split.stored[rows], split.answers[rows]
+            if augment:
+                x = augment.apply(x.float().div_(255).sub_(mean).div_(std), random)
+            if plan.channels_last:
+                x = x.contiguous(memory_format=torch.channels_last)
+            with torch.autocast(device.type, torch.bfloat16, enabled=plan.precision == "bf16"):
+                logits = network(x)
+            loss = F.cross_entropy(logits.float(), y)
+            loss.backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            losses += loss.detach()
+            right += (logits.detach().argmax(1) == y).sum()
+        return losses.item() / len(batches), right.item() / len(split)
+
+    return epoch
 
 
 AUGMENT = Augment(crop=4, flip=True)
@@ -154,32 +113,33 @@ SCALING = Scaling((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 
 
 @dataclass(frozen=True)
-class FitOnGpu:
-    """Epochs of ``fit`` and of a hand-tuned loop in turn, both compiled where there is a GPU: bfloat16, channels last,
-    crops and flips on the device."""
+class CompiledFit:
+    """Epochs of ``fit`` and of a hand-tuned loop in turn: bfloat16, channels last, crops and flips on the device.
+
+    Both are compiled on a GPU.
+    """
 
     model: str
     images: int
     side: int
     batch: int
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     warmup: int = 2
     limit: float = LIMIT
 
     @property
     def name(self) -> str:
-        return f"fit, {self.model}, {self.images:,} of {self.side}x{self.side}, batch {self.batch}, bfloat16"
+        return f"{self.model}, {self.images:,} images of {self.side}x{self.side}, batch {self.batch}, bfloat16"
 
     def rows(self, setting: Setting) -> Iterator[Row]:
-        shape = (self.images, 3, self.side, self.side)
-        x = torch.randint(256, shape, dtype=torch.uint8, device=setting.device)
-        split = Split(x, torch.randint(10, (self.images,), device=setting.device), SCALING)
-        plan = Plan(
-            self.warmup + setting.rounds, self.batch, "sgd", 0.01, precision="bf16", compile=setting.is_cuda,
-            channels_last=True,
-        )  # fmt: skip
-        ours, theirs = (self._network(setting.device) for _ in range(2))
-        bare, seconds = compiled_loop(theirs, split, plan), dict[str, list[float]](fit=[], bare=[])
+        shape, device = (self.images, 3, self.side, self.side), setting.device
+        x = torch.randint(256, shape, dtype=torch.uint8, device=device)
+        split = Split(x, torch.randint(10, (self.images,), device=device), SCALING)
+        count, how = self.warmup + setting.rounds, {"precision": "bf16", "channels_last": True}
+        plan = Plan(count, self.batch, "sgd", 0.01, compile=setting.is_cuda, **how)  # type: ignore[arg-type]
+        sizes = {"num_classes": 10, "in_chans": 3, "img_size": self.side, **self.options}
+        ours, theirs = (create_model(self.model, "standard", norm="batch", **sizes).to(device) for _ in range(2))
+        bare, seconds = bare_loop(theirs, split, plan, AUGMENT), {"fit": list[float](), "bare": list[float]()}
         started = perf_counter()
 
         def on_epoch(epoch: Epoch) -> None:
@@ -192,54 +152,27 @@ class FitOnGpu:
             started = perf_counter()
 
         fit(ours, split, plan, augment=AUGMENT.apply, on_epoch=on_epoch)
-        timed = against(seconds["fit"], seconds["bare"])
-        speed = self.images / timed.seconds.median
-        num_steps = -(-self.images // self.batch)
-        notes = {"images/s": speed}
-        yield ratio_row(self.name, timed, "a bare loop", self.limit, repeats=num_steps, **notes)
-
-    def _network(self, device: torch.device) -> nn.Module:
-        shape = {"num_classes": 10, "in_chans": 3, "img_size": self.side}
-        return create_model(self.model, "standard", norm="batch", **shape, **self.options).to(device)
+        timed, steps = against(seconds["fit"], seconds["bare"]), -(-self.images // self.batch)
+        notes = {"images/s": self.images / timed.seconds.median}
+        yield ratio_row(f"{self.name}: fit", timed, "a bare loop", self.limit, steps, notes)
 
 
-def compiled_loop(model: nn.Module, split: Split, plan: Plan) -> Callable[[], float]:
-    """What one would write by hand for this one network: a function that trains for an epoch, with its mean loss."""
-    device = split.stored.device
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    network: Callable[..., Tensor] = torch.compile(model, dynamic=False) if plan.compile else model
-    optimiser = torch.optim.SGD(model.parameters(), plan.lr, momentum=plan.momentum, fused=True)
-    mean, std = (torch.tensor(numbers, device=device).view(1, 3, 1, 1) for numbers in (SCALING.mean, SCALING.std))
-    random = torch.Generator(device).manual_seed(0)
-
-    def epoch() -> float:
-        model.train()
-        losses, right = torch.zeros((), device=device), torch.zeros((), dtype=torch.long, device=device)
-        order = torch.randperm(len(split), device=device).split(plan.batch_size)
-        for rows in order:
-            x = split.stored[rows].float().div_(255).sub_(mean).div_(std)
-            x = AUGMENT.apply(x, random).contiguous(memory_format=torch.channels_last)
-            y = split.answers[rows]
-            with torch.autocast(device.type, torch.bfloat16):
-                logits = network(x)
-            loss = F.cross_entropy(logits.float(), y)
-            loss.backward()
-            optimiser.step()
-            optimiser.zero_grad()
-            losses += loss.detach()
-            right += (logits.detach().argmax(1) == y).sum()
-        _ = right.item()  # A training says how accurate it is, so its loop counts.
-        return losses.item() / len(order)
-
-    return epoch
+def cnn_case(side: int, count: int, images: int = 3200, batch: int = 64) -> Comparison:
+    """Epochs over noise."""
+    plain, ours = ("a bare loop", "fit") if count == 1 else ("fit", "fit with hinge_motion")
+    name = f"cnn, {images:,} images of {side}x{side}, batch {batch}, {count} epoch{'s' if count > 1 else ''}"
+    steps = count * -(-images // batch)
+    return Comparison(name, plain, partial(epochs, images, side, batch, count), {ours: LIMIT}, steps)
 
 
-CASES = {
-    "cpu": (
-        *(FitEpoch(3200, side, 64) for side in (8, 28)),
-        *(Watched(3200, side, 64) for side in (8, 28)),
-        Preparation("fashion_mnist", 60_000, 128, limit=0.1),
-    ),
+def data_case(data: str, images: int, batch: int, limit: float) -> Comparison:
+    """Preparing data."""
+    name = f"cnn, {images:,} images of {data}, batch {batch}"
+    return Comparison(name, "fit", partial(preparation, data, images, batch), {"data": limit}, -(-images // batch))
+
+
+CASES: Mapping[str, Sequence[Case]] = {
+    "cpu": (*(cnn_case(side, count) for count in (1, 4) for side in (8, 28)), data_case(DATA, 12_800, 128, limit=0.1)),
     # As many as in CIFAR-10, but for the rest that would not fill a batch.
-    "cuda": (FitOnGpu("resnet18", 49_152, 32, 512),),
+    "cuda": (CompiledFit("resnet18", 49_152, 32, 512),),
 }

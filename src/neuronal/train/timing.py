@@ -35,7 +35,7 @@ def side_by_side(
 
 
 def time_rounds(
-    actions: Mapping[str, Callable[[], None]], *, rounds: int, warmup: int, cuda: bool = False
+    actions: Mapping[str, Callable[[], object]], *, rounds: int, warmup: int, cuda: bool = False
 ) -> dict[str, list[float]]:
     """Seconds of every action in every round, so that a busy moment of the machine hits all alike.
 
