@@ -1,4 +1,4 @@
-"""Sections 3.5 and 5, Appendix C: every method over a whole list of learning rates, for the claim of ten times larger ones."""
+"""Sections 3.5 and 5, Appendix C: every method at every learning rate, for the claim of ten times larger ones."""
 
 from __future__ import annotations
 

@@ -131,8 +131,8 @@ TABLE3 = Reproduction(
     criteria=(
         "The paper has GmP best on every set. Ten splits of one set can show no difference below 1.7 standard deviations, "
         "so the sets are pooled: the mean over the sets of the differences, each in its own standard deviations. Where a "
-        "run failed the claim stays open, as errors have no chance level. Ten times is between three and thirty times, half a "
-        "power of ten to either side, as rates are from a list with two in each power; the numbers are one per set. Errors "
+        "run failed the claim stays open, as errors have no chance level. Ten times is between three and thirty times, half "
+        "a power of ten to either side, as rates are from a list with two in each power; the numbers are one per set. Errors "
         f"are those reported if, in the mean over the sets, they lie within {CLOSE:g} percent."
     ),
     reported={

@@ -162,7 +162,7 @@ PANELS = (
 
 
 def figures(result: Result) -> list[Drawing]:
-    """All methods side by side; and Figure 4 per protocol and batch size, training on the left, followed data on the right."""
+    """All methods side by side; and Figure 4 per protocol and batch size: training on the left, data followed on the right."""
     rows = [row for row in result["result"]["rows"] if "curves" in row]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     drawings = comparison.figures(result)
