@@ -24,7 +24,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "attacks": {"geometry", "nn", *CORE},
     "probes": {"geometry", "nn", "ops", "data", *CORE},
     "train": {"ops", "data", *CORE},
-    "recipes": {"experiments.recipe", "experiments.reproduction"},
     "experiments": {
         "train",
         "probes",
@@ -45,7 +44,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
         "bench",
         "experiments",
-        "recipes",
         "certify",
         "geometry",
         "convert",

@@ -9,7 +9,7 @@ from typing import Any
 
 from neuronal_papers.core import Reproduction
 
-PAPERS: tuple[str, ...] = ("zero_bias", "implicit_bias", "farkas")
+PAPERS: tuple[str, ...] = ("zero_bias", "geometric", "implicit_bias", "farkas")
 """Folders of this package; each has ``ABOUT``, title and source of the paper, and ``REPRODUCTIONS``."""
 
 
