@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,19 +11,21 @@ from torch import nn
 from neuronal.data import load
 from neuronal.experiments import Record, Work, training_data
 from neuronal.probes import curvature
-from neuronal.report import Column, Drawing, Table, blank, table
+from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Setting, title_of
 from neuronal_papers.implicit_bias.compared import (
-    BAND,
     NEURON,
     OVER_SEEDS,
+    Line,
     Row,
     Value,
-    band,
-    networks,
+    at,
+    bands,
+    by_network,
     over_seeds,
     percents,
 )
+from neuronal_papers.implicit_bias.networks import NEURONS
 from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device
 from neuronal_papers.judge import Result
 from neuronal_papers.tuning import measured
@@ -36,6 +38,7 @@ AXES: dict[str, Callable[[Record], float]] = {
 }
 CHANCE = 0.1
 """Of ten classes, which all data sets here have."""
+ACCURACY = at("accuracy")
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -110,19 +113,21 @@ def both(result: Result, value: Value, field: str = "", failed: float = CHANCE) 
     found = []
     for name, of in recipes.items():
         data, _, rest = name.partition(", ")
-        numbers, missing = [], []
-        for neuron in ("implicit_bias", "standard"):
-            own = {seed: rows.get((name, neuron, seed)) for seed in of[neuron]["seeds"]}
-            numbers.append({seed: value(row) if row else failed for seed, row in own.items()})
-            missing += [f"{neuron} seed {seed} failed" for seed, row in own.items() if row is None]
-        label = name if several else rest
-        found.append(Both(data, label, of["standard"].get(field), *numbers, ", ".join(missing)))
+        runs = {neuron: {seed: rows.get((name, neuron, seed)) for seed in of[neuron]["seeds"]} for neuron in NEURONS}
+        own, standard = (
+            {seed: failed if row is None else value(row) for seed, row in runs[neuron].items()}
+            for neuron in ("implicit_bias", "standard")
+        )
+        lost = [
+            f"{neuron} seed {seed} failed" for neuron in NEURONS for seed, row in runs[neuron].items() if row is None
+        ]
+        found.append(Both(data, name if several else rest, of["standard"].get(field), own, standard, ", ".join(lost)))
     return found
 
 
 def sorted_networks(result: Result) -> list[dict[str, Any]]:
     """Networks along the axis, one neuron after the other, one data set after the other."""
-    every = networks(result["result"]["rows"], "data", "neuron", "x")
+    every = by_network(result["result"]["rows"], "data", "neuron", "x")
     order = [list(dict.fromkeys(one[key] for one in every)) for key in ("data", "neuron")]
     return sorted(every, key=lambda one: (order[0].index(one["data"]), order[1].index(one["neuron"]), one["x"]))
 
@@ -138,38 +143,28 @@ def tables(result: Result) -> list[Table]:
         Column("data", "data", is_text=True),
         NEURON,
         Column(result["result"]["axis"], "x", "g"),
-        percents("test accuracy (%)", lambda run: run["accuracy"]),
+        percents("test accuracy (%)", ACCURACY),
         percents("best held-out accuracy (%)", best),
-        *(
-            over_seeds(f"curvature, {kind} labels", lambda run, kind=kind: run["curvature"][kind], ".3g")
-            for kind in bends
-        ),
+        *(over_seeds(f"curvature, {kind} labels", at("curvature", kind), ".3g") for kind in bends),
     ]
     return [table(title_of(result), columns, sorted_networks(result), OVER_SEEDS)]
 
 
-def lines(result: Result, value: Value, factor: float = 100) -> Iterator[tuple[str, str, Sequence[float], Any]]:
-    """Of every data set and neuron, in one place after the other: the axis, and the curves of the seeds."""
-    every = sorted_networks(result)
-    for data, neuron in dict.fromkeys((one["data"], one["neuron"]) for one in every):
-        own = [one for one in every if (one["data"], one["neuron"]) == (data, neuron)]
-        values = [[factor * value(run) for run in one["runs"]] for one in own]
-        yield data, neuron, [one["x"] for one in own], list(zip(*values, strict=True))
-
-
-def figure(result: Result, drawn: Sequence[tuple[str, str, Sequence[float], Any]]) -> list[Drawing]:
-    """One figure per data set of what :func:`lines` gives."""
+def figures(result: Result, value: Value = ACCURACY) -> list[Drawing]:
+    """A share along the axis, test accuracy unless told otherwise; one figure per data set."""
     found = []
-    for data in dict.fromkeys(line[0] for line in drawn):
-        with blank(f"{result['reproduction']}-{data}") as sheet:
-            for number, (_, neuron, x, curves) in enumerate(line for line in drawn if line[0] == data):
-                band(sheet.axes, number, neuron, x, curves)
-            sheet.axes.set(xlabel=result["result"]["axis"], ylabel="accuracy (%)")
-            sheet.axes.legend()
-        found.append(Drawing(sheet.svg, data, BAND))
+    for data in dict.fromkeys(row["data"] for row in result["result"]["rows"]):
+        own = [one for one in sorted_networks(result) if one["data"] == data]
+        labels = {"xlabel": result["result"]["axis"], "ylabel": "accuracy (%)"}
+        found.append(bands(f"{result['reproduction']}-{data}", data, lines(own, value, 100), labels))
     return found
 
 
-def figures(result: Result) -> list[Drawing]:
-    """Test accuracy along the axis."""
-    return figure(result, list(lines(result, lambda run: run["accuracy"])))
+def lines(networks: Sequence[Row], value: Value, factor: float = 1, kind: str = "", style: str = "-") -> list[Line]:
+    """A line per neuron through its networks, in their order."""
+    found = []
+    for number, neuron in enumerate(dict.fromkeys(one["neuron"] for one in networks)):
+        own = [one for one in networks if one["neuron"] == neuron]
+        curves = zip(*([factor * value(run) for run in one["runs"]] for one in own), strict=True)
+        found.append(Line(number, f"{neuron}{kind}", [one["x"] for one in own], list(curves), style))
+    return found

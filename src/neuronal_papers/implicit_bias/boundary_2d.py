@@ -18,7 +18,7 @@ from neuronal.nn import ImplicitBiasLinear
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import NEURON, OVER_SEEDS, Row, networks, over_seeds, percents
+from neuronal_papers.implicit_bias.compared import NEURON, OVER_SEEDS, Row, at, by_network, over_seeds, percents
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 
 SIDE = 1.0
@@ -151,7 +151,7 @@ def hollowness(model: nn.Module, grid: int, label: int) -> float:
 
 def kinds(result: Result) -> tuple[Row, list[dict[str, Any]]]:
     """The standard network, and every coupling and slope."""
-    standard, *others = networks(result["result"]["rows"], "neuron", "coupling", "slope")
+    standard, *others = by_network(result["result"]["rows"], "neuron", "coupling", "slope")
     return standard, others
 
 
@@ -216,9 +216,9 @@ COLUMNS = (
     NEURON,
     Column("coupling", _or_nothing("coupling")),
     Column("slope", _or_nothing("slope")),
-    percents("accuracy (%)", lambda run: run["accuracy"]),
-    over_seeds("curvature", lambda run: run["curvature"], ".2g"),
-    percents("hollow (%)", lambda run: run["hollow"]),
+    percents("accuracy (%)", at("accuracy")),
+    over_seeds("curvature", at("curvature"), ".2g"),
+    percents("hollow (%)", at("hollow")),
 )
 
 
@@ -248,8 +248,8 @@ def figures(result: Result) -> list[Drawing]:
             sheet.axes.set(aspect="equal")
             sheet.axes.grid(visible=False)
             sheet.axes.legend(markerscale=3, fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
-        caption = f"Boundaries of networks of {options['units']} units between the arrows, first seed; {fixed} {options[fixed]:g}."
-        found.append(Drawing(sheet.svg, title, caption))
+        what = f"Boundaries of networks of {options['units']} units between the arrows, first seed"
+        found.append(Drawing(sheet.svg, title, f"{what}; {fixed} {options[fixed]:g}."))
     return found
 
 

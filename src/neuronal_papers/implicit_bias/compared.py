@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log10
-from statistics import median
-from typing import Any
+from statistics import fmean, median
+from typing import Any, NamedTuple
 
-from neuronal.report import MARKERS, Column, colour
+from neuronal.report import MARKERS, Column, Drawing, blank, colour, plain_numbers
 from neuronal_papers.judge import Case, Result, paired
 
 Row = Mapping[str, Any]
@@ -20,13 +20,24 @@ LEARNT = "coupling learnt"
 """The kind whose recipe is called like the standard network's."""
 NEURON = Column("neuron", "neuron", is_text=True)
 NAMES = (Column("network", "name", is_text=True), NEURON)
-ENOUGH = 0.05
-"""Accuracy below which there is nothing left to compare."""
 SMALLEST = 1e-30
 """Stands for 0 where a logarithm is taken."""
 
 
-def networks(rows: Iterable[Row], *keys: str) -> list[dict[str, Any]]:
+def at(*path: str | int) -> Value:
+    """What stands in a row below these keys and places; ``None`` where a key is missing."""
+
+    def value(row: Any) -> Any:
+        for step in path:
+            row = row.get(step) if isinstance(row, Mapping) else row[step]
+            if row is None:
+                return None
+        return row
+
+    return value
+
+
+def by_network(rows: Iterable[Row], *keys: str) -> list[dict[str, Any]]:
     """Rows that differ in their seed only, together: what they share, by ``keys``, and the rows themselves as ``runs``."""
     keys = keys or ("name", "neuron")
     found: dict[tuple[Any, ...], list[Row]] = {}
@@ -53,18 +64,55 @@ def over_seeds(head: str, value: Value, form: str = ".1f", factor: float = 1.0) 
 
 
 def percents(head: str, value: Value) -> Column:
+    """The same of a share, in percent."""
     return over_seeds(head, value, factor=100)
 
 
-def band(
-    axes: Any, number: int, label: str, x: Sequence[float], curves: Sequence[Sequence[float]], **style: Any
-) -> None:
-    """The line of one network and the band of its seeds; ``curves`` are those of the seeds."""
-    columns = list(zip(*curves, strict=True))
-    marker = MARKERS[number % len(MARKERS)]
-    axes.plot(x, list(map(median, columns)), color=colour(number), marker=marker, markersize=4, label=label, **style)
-    low, high = list(map(min, columns)), list(map(max, columns))
-    axes.fill_between(x, low, high, color=colour(number), alpha=0.18, linewidth=0)
+class Line(NamedTuple):
+    """A network in a figure: its colour and marker by number, what it is called, and the curve of every seed."""
+
+    number: int
+    label: str
+    x: Sequence[float]
+    curves: Sequence[Sequence[float]]
+    style: str = "-"
+
+
+def bands(
+    name: str,
+    title: str,
+    lines: Iterable[Line],
+    axes: Mapping[str, Any],
+    caption: str = BAND,
+    *,
+    size: float = 9,
+    level: float | None = None,
+) -> Drawing:
+    """A figure of curves.
+
+    Args:
+        name: Keeps ids on a page apart.
+        title: Of the figure.
+        lines: The curves: medians, and a band from the lowest to the highest seed.
+        axes: Labels, limits and scales.
+        caption: Below it.
+        size: Of the words in the legend.
+        level: Where a horizontal line is drawn, if anywhere.
+    """
+    with blank(name) as sheet:
+        for number, label, x, curves, style in lines:
+            columns = list(zip(*curves, strict=True))
+            how: dict[str, Any] = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "linestyle": style}
+            sheet.axes.plot(x, list(map(median, columns)), color=colour(number), label=label, **how)
+            low, high = list(map(min, columns)), list(map(max, columns))
+            sheet.axes.fill_between(x, low, high, color=colour(number), alpha=0.18, linewidth=0)
+        if level is not None:
+            sheet.axes.axhline(level, color="#444444", linewidth=1)
+        sheet.axes.set(**axes)
+        if axes.get("yscale") == "log":
+            plain_numbers(sheet.axes.yaxis)
+        sheet.axes.legend(fontsize=size)
+    return Drawing(sheet.svg, title, caption)
 
 
 def dots(axes: Any, number: int, x: Sequence[float], y: Sequence[float], label: str | None) -> None:
@@ -72,10 +120,12 @@ def dots(axes: Any, number: int, x: Sequence[float], y: Sequence[float], label: 
     axes.scatter(x, y, color=colour(number), marker=MARKERS[number % len(MARKERS)], s=18, label=label)
 
 
-def named_ticks(axes: Any, groups: Sequence[Row]) -> None:
-    """The names of networks below the figure, one beside the other."""
-    names = [f"{group['name']}\n{group['neuron']}" for group in groups]
-    axes.set_xticks(range(len(groups)), names, fontsize=5)
+def names_below(axes: Any, networks: Sequence[Row], label: str) -> None:
+    """Networks one beside the other, their names below; numbers on a logarithmic axis."""
+    names = [f"{one['name']}\n{one['neuron']}" for one in networks]
+    axes.set_xticks(range(len(networks)), names, fontsize=5)
+    axes.set(ylabel=label, yscale="log")
+    plain_numbers(axes.yaxis)
 
 
 @dataclass(frozen=True)
@@ -96,10 +146,6 @@ class Pair:
         """log10 of own number over the standard network's, seed by seed."""
         return self.differences(lambda run: log10(max(value(run), SMALLEST)), 1.0)
 
-    def has_left(self, value: Value) -> bool:
-        """Whether one of the two has some accuracy left."""
-        return max(median(map(value, one["runs"])) for one in (self.own, self.standard)) > ENOUGH
-
     def rates(self) -> str:
         """Learning rates, where they differ between the two."""
         own, standard = self.own["runs"][0].get("lr"), self.standard["runs"][0].get("lr")
@@ -108,7 +154,7 @@ class Pair:
 
 def pairs(result: Result, *kinds: str) -> list[Pair]:
     """Every network with implicit bias of these kinds beside the standard one whose name its own begins with."""
-    every = networks(result["result"]["rows"])
+    every = by_network(result["result"]["rows"])
     standard = {one["name"]: one for one in every if one["neuron"] == "standard"}
     found = []
     for own in every:
@@ -121,29 +167,14 @@ def pairs(result: Result, *kinds: str) -> list[Pair]:
     return found
 
 
-def labelled(*words: str) -> str:
-    return ", ".join(word for word in words if word)
+def under_attack(result: Result, kind: str, curve: Value) -> list[Case]:
+    """Points of accuracy above the standard network's, mean over the strengths of an attack; the first is no attack."""
+    return [
+        Case(pair.label, pair.differences(lambda run: fmean(curve(run)[1:])), note=pair.rates())
+        for pair in pairs(result, kind)
+    ]
 
 
-def under_attack(result: Result, kind: str, strengths: Sequence[float], unit: str, value: Value) -> list[Case]:
-    """Leads at every strength of an attack at which one of the two still has some accuracy; the first is no attack.
-
-    Args:
-        result: Of the attacks.
-        kind: Of the implicit-bias neuron.
-        strengths: Of the attack.
-        unit: What they are.
-        value: Accuracies of a run, one per strength.
-    """
-    cases = []
-    for pair in pairs(result, kind):
-        note = pair.rates()
-        for place, strength in enumerate(strengths[1:], 1):
-
-            def left(run: Row, place: int = place) -> float:
-                return float(value(run)[place])
-
-            if pair.has_left(left):
-                cases.append(Case(labelled(pair.label, f"{unit} {strength:g}"), pair.differences(left), note=note))
-                note = ""
-    return cases
+def against_standard(result: Result, kind: str, value: Value) -> list[Case]:
+    """log10 of a number over the standard network's, each trained by itself."""
+    return [Case(pair.label, pair.log_ratios(value), note=pair.rates()) for pair in pairs(result, kind)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from neuronal.experiments import Recipe
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.implicit_bias.accuracy_curve import both, figures, measure, tables
+from neuronal_papers.implicit_bias.compared import at
 from neuronal_papers.implicit_bias.networks import (
     CHOSEN,
     CIFAR,
@@ -29,13 +30,13 @@ def _fractions(recipe: Recipe, *shares: float) -> tuple[Recipe, ...]:
 
 def leads(result: Result) -> list[Case]:
     """Accuracy minus the standard neuron's with the same data, in points."""
-    found = both(result, lambda row: row["accuracy"])
+    found = both(result, at("accuracy"))
     return [Case(one.label, paired(one.own, one.standard, 100), note=one.note) for one in found]
 
 
 def against_all(result: Result) -> list[Case]:
     """Accuracy with less data minus the standard neuron's with all of it, in points."""
-    found = both(result, lambda row: row["accuracy"], "fraction")
+    found = both(result, at("accuracy"), "fraction")
     whole = {one.data: one.standard for one in found if one.x == 1}
     return [
         Case(one.label, paired(one.own, whole[one.data], 100), note=one.note)

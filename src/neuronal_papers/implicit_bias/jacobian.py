@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from math import log10
 from typing import Any
@@ -13,32 +13,24 @@ from neuronal.convert import convert
 from neuronal.data import Split
 from neuronal.experiments import Record, Work
 from neuronal.probes import curvature, jacobian
-from neuronal.report import Drawing, Table, blank, plain_numbers, table
+from neuronal.report import Drawing, Table, blank, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.implicit_bias.compared import (
     LEARNT,
     NAMES,
     OVER_SEEDS,
     SMALLEST,
+    Row,
+    against_standard,
+    at,
+    by_network,
     dots,
-    named_ticks,
-    networks,
+    names_below,
     over_seeds,
     pairs,
     percents,
 )
-from neuronal_papers.implicit_bias.networks import (
-    CHOSEN,
-    CIFAR,
-    CUT,
-    DIGITS,
-    FASHION,
-    LARGER_RATES,
-    RATES,
-    SHORT,
-    SVHN,
-    with_fixed,
-)
+from neuronal_papers.implicit_bias.networks import CHOSEN, CUT, scales, with_fixed
 from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device, test_images
 from neuronal_papers.judge import Below, Case, Claim, Result
 from neuronal_papers.tuning import measured
@@ -80,18 +72,10 @@ def _sizes(model: nn.Module, split: Split) -> dict[str, float]:
 def with_and_without(result: Result, kind: str) -> list[Case]:
     """log10 of the norm with the couplings over that of the same weights without."""
 
-    def ratio(run: Mapping[str, Any]) -> float:
+    def ratio(run: Row) -> float:
         return log10(max(run["with"]["frobenius"], SMALLEST) / max(run["without"]["frobenius"], SMALLEST))
 
     return [Case(pair.label, list(map(ratio, pair.own["runs"]))) for pair in pairs(result, kind)]
-
-
-def against_standard(result: Result, kind: str, key: str) -> list[Case]:
-    """log10 of a size over the standard network's, each trained by itself."""
-    return [
-        Case(pair.label, pair.log_ratios(lambda run: run["with"][key]), note=pair.rates())
-        for pair in pairs(result, kind)
-    ]
 
 
 def _claims() -> Iterator[Claim]:
@@ -106,7 +90,7 @@ def _claims() -> Iterator[Claim]:
         for key, what in (("frobenius", "the Jacobian"), ("curvature", "the curvature of the loss (Eq. 62)")):
             yield Claim(
                 f"With {words}, {what} is smaller than a standard network's, each trained by itself",
-                partial(against_standard, kind=kind, key=key),
+                partial(against_standard, kind=kind, value=at("with", key)),
                 Below(),
                 unit=unit,
             )
@@ -116,27 +100,25 @@ def tables(result: Result) -> list[Table]:
     columns = [
         over_seeds(
             key.replace("frobenius", "Jacobian") if which == "with" else "the same at coupling 0",
-            lambda run, key=key, which=which: run.get(which, {}).get(key),
+            at(which, key),
             ".3g",
         )
         for key in ("frobenius", "curvature")
         for which in ("with", "without")
     ]
-    accuracy = percents("accuracy (%)", lambda run: run["accuracy"])
+    accuracy = percents("accuracy (%)", at("accuracy"))
     caption = f"Frobenius norms and input curvature; {OVER_SEEDS}"
-    return [table(title_of(result), [*NAMES, accuracy, *columns], networks(result["result"]["rows"]), caption)]
+    return [table(title_of(result), [*NAMES, accuracy, *columns], by_network(result["result"]["rows"]), caption)]
 
 
 def figures(result: Result) -> list[Drawing]:
-    every = networks(result["result"]["rows"])
+    every = by_network(result["result"]["rows"])
     with blank(f"{result['reproduction']}-norms") as sheet:
         for place, one in enumerate(every):
             for number, (which, words) in enumerate((("with", "as trained"), ("without", "its couplings at 0"))):
                 norms = [run[which]["frobenius"] for run in one["runs"] if which in run]
                 dots(sheet.axes, number, [place] * len(norms), norms, words if place == 1 else None)
-        named_ticks(sheet.axes, every)
-        sheet.axes.set(ylabel="norm of the Jacobian", yscale="log")
-        plain_numbers(sheet.axes.yaxis)
+        names_below(sheet.axes, every, "norm of the Jacobian")
         sheet.axes.legend()
     return [Drawing(sheet.svg, "Jacobians", "Mean Frobenius norm over test images; every seed a point.")]
 
@@ -145,11 +127,7 @@ JACOBIAN = Reproduction(
     name="implicit_bias/jacobian",
     title="Norm of the Jacobian of trained networks",
     where="Methods, Eqs. 27 to 40 and 55 to 62",
-    scales={
-        "smoke": Setting(with_fixed(DIGITS), {"images": 8}),
-        "small": Setting(with_fixed(SHORT), {"images": 1000, **LARGER_RATES}),
-        "paper": Setting(with_fixed(FASHION, SVHN, CIFAR), {"images": 10_000, **RATES}),
-    },
+    scales=scales(with_fixed, {"images": 1000}, smoke={"images": 8}, paper={"images": 10_000}),
     measure=measure,
     claims=tuple(_claims()),
     tables=tables,

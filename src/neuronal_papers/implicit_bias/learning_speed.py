@@ -11,8 +11,8 @@ from typing import Any
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.implicit_bias import accuracy_curve
-from neuronal_papers.implicit_bias.accuracy_curve import both, figure, measure
-from neuronal_papers.implicit_bias.compared import NEURON, OVER_SEEDS, Row, networks
+from neuronal_papers.implicit_bias.accuracy_curve import both, measure
+from neuronal_papers.implicit_bias.compared import NEURON, OVER_SEEDS, Line, Row, bands, by_network
 from neuronal_papers.implicit_bias.networks import (
     CHOSEN,
     CIFAR,
@@ -44,7 +44,7 @@ def until(curve: Sequence[float], target: float) -> float:
 
 def targets(rows: Sequence[Row]) -> dict[str, float]:
     """The best running mean of standard networks, median over seeds, of every data set."""
-    standard = networks((row for row in rows if row["neuron"] == "standard"), "data")
+    standard = by_network((row for row in rows if row["neuron"] == "standard"), "data")
     return {one["data"]: median(max(smooth(run["epochs"])) for run in one["runs"]) for one in standard}
 
 
@@ -92,17 +92,23 @@ def tables(result: Result) -> list[Table]:
         Column("held-out accuracy (%)", lambda network: 100 * goal[network["data"]], ".1f"),
         Column("epochs until then", needed),
     )
-    every = networks(result["result"]["rows"], "data", "neuron")
+    every = by_network(result["result"]["rows"], "data", "neuron")
     return [*accuracy_curve.tables(result), table(title_of(result), columns, every, OVER_SEEDS)]
 
 
 def figures(result: Result) -> list[Drawing]:
     """Held-out accuracy epoch by epoch."""
-    drawn = []
-    for one in networks(result["result"]["rows"], "data", "neuron"):
-        curves = [[100 * value for value in run["epochs"]] for run in one["runs"]]
-        drawn.append((one["data"], one["neuron"], range(1, len(curves[0]) + 1), curves))
-    return figure(result, drawn)
+    every, found = by_network(result["result"]["rows"], "data", "neuron"), []
+    for data in dict.fromkeys(one["data"] for one in every):
+        lines = [
+            Line(number, one["neuron"], range(1, len(one["runs"][0]["epochs"]) + 1), curves)
+            for number, one in enumerate(one for one in every if one["data"] == data)
+            for curves in [[[100 * value for value in run["epochs"]] for run in one["runs"]]]
+        ]
+        found.append(
+            bands(f"{result['reproduction']}-{data}", data, lines, {"xlabel": "epoch", "ylabel": "accuracy (%)"})
+        )
+    return found
 
 
 AXIS = {"axis": "epoch"}

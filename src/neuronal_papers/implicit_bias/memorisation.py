@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log10
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal.report import Drawing, blank, plain_numbers
+from neuronal.report import Drawing
 from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.implicit_bias.accuracy_curve import best, both, figure, lines, measure, tables
-from neuronal_papers.implicit_bias.compared import BAND, SMALLEST, Row, band
+from neuronal_papers.implicit_bias import accuracy_curve
+from neuronal_papers.implicit_bias.accuracy_curve import best, both, lines, measure, sorted_networks, tables
+from neuronal_papers.implicit_bias.compared import BAND, SMALLEST, Row, at, bands
 from neuronal_papers.implicit_bias.networks import CHOSEN, CIFAR, DIGITS, FASHION, LEARNT_ALONE, RATES, pair
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 
@@ -50,27 +51,25 @@ def log_ratios(result: Result) -> list[Case]:
 
 
 def figures(result: Result) -> list[Drawing]:
-    rows, found = result["result"]["rows"], []
-    drawn = figure(result, list(lines(result, best)))
-    for drawing in drawn:
+    """The best held-out accuracy, and after each figure its curvatures where they were measured."""
+    found = []
+    for drawing in accuracy_curve.figures(result, best):
+        own = [one for one in sorted_networks(result) if one["data"] == drawing.title]
         found.append(drawing)
-        if all("curvature" in row for row in rows):
-            found.append(_curvatures(result, drawing.title))
+        if all("curvature" in run for one in own for run in one["runs"]):
+            found.append(_curvatures(result, drawing.title, own))
     return found
 
 
-def _curvatures(result: Result, data: str) -> Drawing:
-    rows = [row for row in result["result"]["rows"] if row["data"] == data]
-    with blank(f"{result['reproduction']}-{data}-curvature") as sheet:
-        for kind, style in (("right", "-"), ("wrong", ":")):
-            labelled = {"result": {"rows": [row for row in rows if row["curvature"][kind] is not None]}}
-            every = lines(labelled, lambda run, kind=kind: run["curvature"][kind], 1)
-            for number, (_, neuron, x, curves) in enumerate(every):
-                band(sheet.axes, number, f"{neuron}, {kind} labels", x, curves, linestyle=style)
-        sheet.axes.set(xlabel=result["result"]["axis"], ylabel="curvature of the loss", yscale="log")
-        plain_numbers(sheet.axes.yaxis)
-        sheet.axes.legend(fontsize=6)
-    return Drawing(sheet.svg, f"{data}: curvature", f"At training images, by how they were labelled. {BAND}")
+def _curvatures(result: Result, data: str, networks: Sequence[Row]) -> Drawing:
+    drawn = []
+    for kind, style in (("right", "-"), ("wrong", ":")):
+        labelled = [one for one in networks if one["runs"][0]["curvature"][kind] is not None]
+        drawn += lines(labelled, at("curvature", kind), 1, f", {kind} labels", style)
+    labels = {"xlabel": result["result"]["axis"], "ylabel": "curvature of the loss", "yscale": "log"}
+    caption = f"At training images, by how they were labelled. {BAND}"
+    name = f"{result['reproduction']}-{data}-curvature"
+    return bands(name, f"{data}: curvature", drawn, labels, caption, size=6)
 
 
 WRONG = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)

@@ -6,11 +6,12 @@ what the authors' published example says where it says something, and our choice
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments import Recipe
+from neuronal_papers.core import Setting
 
 NEURONS = ("standard", "implicit_bias")
 CHOSEN = (
@@ -80,3 +81,20 @@ def fixed(recipe: Recipe, coupling: float = -0.5) -> Recipe:
 def with_fixed(*recipes: Recipe) -> tuple[Recipe, ...]:
     """Each with the standard neuron, with a learnt coupling, and with -0.5."""
     return tuple(one for recipe in recipes for one in (*pair(recipe), fixed(recipe)))
+
+
+def scales(
+    networks: Callable[[Recipe], tuple[Recipe, ...]],
+    options: Mapping[str, Any],
+    smoke: Mapping[str, Any],
+    paper: Mapping[str, Any] | None = None,
+) -> dict[str, Setting]:
+    """Digits, Fashion-MNIST with half the steps, all data of the paper; ``options``, but where a scale has its own."""
+    return {
+        "smoke": Setting(networks(DIGITS), {**options, **smoke}),
+        "small": Setting(networks(SHORT), {**options, **LARGER_RATES}),
+        "paper": Setting(
+            tuple(one for recipe in (FASHION, SVHN, CIFAR) for one in networks(recipe)),
+            {**options, **RATES, **(paper or {})},
+        ),
+    }

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from neuronal.experiments import Recipe, Record, Work
 from neuronal.geometry import outputs
 from neuronal.models import create_model
-from neuronal.report import Column, Drawing, Table, blank, colour, plain_numbers, table
+from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, Row, labelled, named_ticks, networks, pairs, spread
+from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, Row, by_network, names_below, pairs, spread
 from neuronal_papers.implicit_bias.networks import DIGITS, FASHION, LARGER_RATES, RATES, SHORT, fixed, pair
 from neuronal_papers.implicit_bias.white_box import on_the_device, test_images
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
@@ -116,7 +116,7 @@ def counts(runs: Sequence[Row]) -> tuple[int, int, int]:
 
 def hidden_on_standard(result: Result) -> list[Case]:
     """Of every seed, the share of attacks that work and change no logit one could see."""
-    every = [one for one in networks(result["result"]["rows"]) if one["neuron"] == "standard"]
+    every = [one for one in by_network(result["result"]["rows"]) if one["neuron"] == "standard"]
     return [
         Case(one["name"] * (len(every) > 1), [100 * counts([run])[2] / len(run["works"]) for run in one["runs"]])
         for one in every
@@ -136,13 +136,13 @@ def hidden_with(result: Result, kind: str) -> Evidence | None:
         f"by more than {100 * SEEN:g}% of the logits' spread (largest change, median: "
         f"{100 * median(v for run in runs for v in run['logits']):.2g}%), {classes} change no class"
     )
-    return Evidence(total, unseen, labelled(*(one.label for one in found), numbers))
+    return Evidence(total, unseen, numbers)
 
 
 def tables(result: Result) -> list[Table]:
     heads = ("triggers", "work", "no class changed", "no logit changed")
     rows = []
-    for one in networks(result["result"]["rows"]):
+    for one in by_network(result["result"]["rows"]):
         total = sum(len(run["works"]) for run in one["runs"])
         changes = [value for run in one["runs"] for value in run["logits"]]
         cells = dict(zip(heads, (total, *counts(one["runs"])), strict=True))
@@ -152,14 +152,12 @@ def tables(result: Result) -> list[Table]:
 
 
 def figures(result: Result) -> list[Drawing]:
-    every = networks(result["result"]["rows"])
+    every = by_network(result["result"]["rows"])
     with blank(f"{result['reproduction']}-logits") as sheet:
         for place, one in enumerate(every):
             changes = [100 * max(value, 1e-7) for run in one["runs"] for value in run["logits"]]
             sheet.axes.scatter([place] * len(changes), changes, s=8, color=colour(place))
-        named_ticks(sheet.axes, every)
-        sheet.axes.set(ylabel="largest change of a logit (% of their spread)", yscale="log")
-        plain_numbers(sheet.axes.yaxis)
+        names_below(sheet.axes, every, "largest change of a logit (% of their spread)")
     caption = "On images the attacker has not seen; every trigger a point. No change is drawn as 0.00001%."
     return [Drawing(sheet.svg, "What the new unit changes", caption)]
 

@@ -12,29 +12,21 @@ from neuronal.attacks import Ball
 from neuronal.convert import convert
 from neuronal.experiments import Record, Work
 from neuronal.probes import jacobian, score
-from neuronal.report import Column, Drawing, Table, blank, table
+from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import BAND, OVER_SEEDS, Row, band, networks, over_seeds
-from neuronal_papers.implicit_bias.networks import (
-    ATTACK,
-    CHOSEN,
-    CIFAR,
-    CUT,
-    DIGITS,
-    FASHION,
-    FEW,
-    LARGER_RATES,
-    RATES,
-    SHORT,
-    SVHN,
-)
+from neuronal_papers.implicit_bias.compared import BAND, OVER_SEEDS, Line, Value, at, bands, by_network, over_seeds
+from neuronal_papers.implicit_bias.networks import ATTACK, CHOSEN, CUT, FEW, scales
 from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device, test_images, white_box
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
 from neuronal_papers.tuning import measured
 
 HARMLESS = 1.0
 """Points of accuracy that a coupling may cost and still count as added without harm: about twice the spread over seeds."""
-ADDED: Mapping[str, Any] = {"couplings": (0.0, -0.05, -0.1, -0.25, -0.5, -1.0, 0.05), "slope": 10.0}
+ADDED: Mapping[str, Any] = {
+    "couplings": (0.0, -0.05, -0.1, -0.25, -0.5, -1.0, 0.05),
+    "slope": 10.0,
+    "epsilons": (0.01, 0.02, 0.05),
+}
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -75,10 +67,10 @@ def changes(result: Result) -> list[dict[str, Any]]:
         robust = [own - other for own, other in zip(row["robust"], before["robust"], strict=True)]
         change = {"accuracy": row["accuracy"] - before["accuracy"], "jacobian": row["jacobian"] / before["jacobian"]}
         against.append({**row, **change, "robust": robust})
-    return networks(against, "name", "coupling")
+    return by_network(against, "name", "coupling")
 
 
-def by_coupling(value: Callable[[Row], float]) -> Callable[[Result], list[Case]]:
+def by_coupling(value: Value) -> Callable[[Result], list[Case]]:
     """A change, at every negative coupling; these draw units together."""
 
     def cases(result: Result) -> list[Case]:
@@ -97,10 +89,10 @@ def tables(result: Result) -> list[Table]:
     columns = [
         Column("network", "name", is_text=True),
         Column("coupling", "coupling", "g"),
-        over_seeds("accuracy", lambda run: run["accuracy"], "+.1f", 100),
-        over_seeds("norm of the Jacobian", lambda run: run["jacobian"], ".2f"),
+        over_seeds("accuracy", at("accuracy"), "+.1f", 100),
+        over_seeds("norm of the Jacobian", at("jacobian"), ".2f"),
         *(
-            over_seeds(f"at epsilon {epsilon:g}", lambda run, place=place: run["robust"][place], "+.1f", 100)
+            over_seeds(f"at epsilon {epsilon:g}", at("robust", place), "+.1f", 100)
             for place, epsilon in enumerate(result["result"]["epsilons"])
         ),
     ]
@@ -110,30 +102,27 @@ def tables(result: Result) -> list[Table]:
 
 def figures(result: Result) -> list[Drawing]:
     every = sorted(changes(result), key=lambda one: float(one["coupling"]))
-    names = dict.fromkeys(row["name"] for row in result["result"]["rows"])
-    with blank(f"{result['reproduction']}-jacobian") as sheet:
-        for number, name in enumerate(names):
-            own = [one for one in every if one["name"] == name]
-            for key, plus, style in (("jacobian", 0, "-"), ("accuracy", 1, ":")):
-                curves = list(zip(*([run[key] + plus for run in one["runs"]] for one in own), strict=True))
-                band(sheet.axes, number, f"{name}, {key}", [one["coupling"] for one in own], curves, linestyle=style)
-        sheet.axes.axhline(1, color="#444444", linewidth=1)
-        sheet.axes.set(xlabel="coupling that is added", ylabel="against coupling 0")
-        sheet.axes.legend()
-    return [Drawing(sheet.svg, "A coupling added", f"Norm of the Jacobian, and 1 plus the change of accuracy. {BAND}")]
+    lines = []
+    for number, name in enumerate(dict.fromkeys(row["name"] for row in result["result"]["rows"])):
+        own = [one for one in every if one["name"] == name]
+        for key, plus, style in (("jacobian", 0, "-"), ("accuracy", 1, ":")):
+            curves = list(zip(*([run[key] + plus for run in one["runs"]] for one in own), strict=True))
+            lines.append(Line(number, f"{name}, {key}", [one["coupling"] for one in own], curves, style))
+    caption = f"Norm of the Jacobian, and 1 plus the change of accuracy. {BAND}"
+    labels = {"xlabel": "coupling that is added", "ylabel": "against coupling 0"}
+    return [bands(f"{result['reproduction']}-jacobian", "A coupling added", lines, labels, caption, level=1)]
 
 
 TRANSFER = Reproduction(
     name="implicit_bias/transfer",
     title="A coupling added to trained networks",
     where="Supplementary Information",
-    scales={
-        "smoke": Setting((DIGITS,), {**FEW, "couplings": (0.0, -0.5), "slope": 10.0, "epsilons": (0.05,)}),
-        "small": Setting((SHORT,), {**ATTACK, **ADDED, **LARGER_RATES, "epsilons": (0.01, 0.02, 0.05)}),
-        "paper": Setting(
-            (FASHION, SVHN, CIFAR), {**ATTACK, **ADDED, **RATES, "epsilons": (0.01, 0.02, 0.05), "images": 10_000}
-        ),
-    },
+    scales=scales(
+        lambda recipe: (recipe,),
+        {**ATTACK, **ADDED},
+        smoke={**FEW, "couplings": (0.0, -0.5), "epsilons": (0.05,)},
+        paper={"images": 10_000},
+    ),
     measure=measure,
     claims=(
         Claim(
@@ -143,7 +132,7 @@ TRANSFER = Reproduction(
         ),
         Claim(
             "A negative coupling that is added makes the Jacobian smaller",
-            by_coupling(lambda run: run["jacobian"]),
+            by_coupling(at("jacobian")),
             Below(1.0),
             unit="times the norm without coupling",
             digits=".2f",

@@ -16,33 +16,9 @@ from neuronal.ops.objective import loss_for, loss_of
 from neuronal.report import Column, Drawing, Table, blank, table
 from neuronal.train import captured, side_by_side
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import (
-    LEARNT,
-    NAMES,
-    OVER_SEEDS,
-    Row,
-    dots,
-    networks,
-    pairs,
-    percents,
-)
+from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, OVER_SEEDS, Row, at, by_network, dots, pairs, percents
 from neuronal_papers.implicit_bias.jacobian import couplings
-from neuronal_papers.implicit_bias.networks import (
-    ATTACK,
-    CHOSEN,
-    CIFAR,
-    CUT,
-    DIGITS,
-    FASHION,
-    FEW,
-    LARGER_RATES,
-    RATES,
-    SHORT,
-    SVHN,
-    fixed,
-    kind,
-    pair,
-)
+from neuronal_papers.implicit_bias.networks import ATTACK, CHOSEN, CIFAR, CUT, FEW, fixed, kind, pair, scales
 from neuronal_papers.implicit_bias.white_box import on_the_device, test_images, white_box
 from neuronal_papers.judge import Above, Case, Claim, Result, Within, paired
 from neuronal_papers.tuning import TUNING, measured
@@ -130,7 +106,7 @@ def leads(result: Result, key: str) -> list[Case]:
     """Points above the standard neuron, of every kind but the paper's own, which is judged where its claims are."""
     every = pairs(result)
     chosen = [one for one in every if one.kind != LEARNT] or every
-    return [Case(one.label, one.differences(lambda run: run[key]), note=one.rates()) for one in chosen]
+    return [Case(one.label, one.differences(at(key)), note=one.rates()) for one in chosen]
 
 
 def behind(result: Result) -> list[Case]:
@@ -165,17 +141,17 @@ def tables(result: Result) -> list[Table]:
 
     columns = [
         *NAMES,
-        percents("accuracy (%)", lambda run: run["accuracy"]),
-        percents(f"at epsilon {result['result']['epsilon']:g} (%)", lambda run: run["robust"]),
+        percents("accuracy (%)", at("accuracy")),
+        percents(f"at epsilon {result['result']['epsilon']:g} (%)", at("robust")),
         Column("couplings and slopes", learnt),
         *([Column("time of a step", cost)] if costs else []),
     ]
     timed = "; time of a step: of the first seed's network, in turn with a standard one's" * bool(costs)
-    return [table(title_of(result), columns, networks(result["result"]["rows"]), OVER_SEEDS + timed)]
+    return [table(title_of(result), columns, by_network(result["result"]["rows"]), OVER_SEEDS + timed)]
 
 
 def figures(result: Result) -> list[Drawing]:
-    every, found = networks(result["result"]["rows"]), []
+    every, found = by_network(result["result"]["rows"]), []
     for data in (one["name"] for one in every if one["neuron"] == "standard"):
         with blank(f"{result['reproduction']}-{data}-kinds") as sheet:
             for number, one in enumerate(one for one in every if one["name"].startswith(data)):
@@ -219,11 +195,7 @@ LITE = Reproduction(
     name="implicit_bias/lite",
     title="One iteration in the place of a solve",
     where="the authors' published code",
-    scales={
-        "smoke": Setting(_lite(DIGITS), FEW_ONE),
-        "small": Setting(_lite(SHORT), {**ONE, **LARGER_RATES}),
-        "paper": Setting((*_lite(FASHION), *_lite(SVHN), *_lite(CIFAR)), {**ONE, **RATES, "images": 10_000}),
-    },
+    scales=scales(_lite, ONE, smoke=FEW_ONE, paper={"images": 10_000}),
     measure=measure,
     claims=(*LEADS, ALIKE),
     tables=tables,
@@ -234,11 +206,7 @@ LEARNED = Reproduction(
     name="implicit_bias/learned",
     title="Where couplings and slopes go when they are learnt",
     where="Discussion (future work)",
-    scales={
-        "smoke": Setting(_learnt(DIGITS), FEW_ONE),
-        "small": Setting(_learnt(SHORT), {**ONE, **LARGER_RATES}),
-        "paper": Setting((*_learnt(FASHION), *_learnt(SVHN), *_learnt(CIFAR)), {**ONE, **RATES, "images": 10_000}),
-    },
+    scales=scales(_learnt, ONE, smoke=FEW_ONE, paper={"images": 10_000}),
     measure=measure,
     claims=LEADS,
     tables=tables,
