@@ -6,10 +6,9 @@ from neuronal_papers.farkas.cutoff import CUTOFF
 from neuronal_papers.farkas.dead_units import DEAD_UNITS
 from neuronal_papers.farkas.large_rates import DEEP_LARGE_LR, SUM_VS_MEAN
 from neuronal_papers.farkas.multipliers import MULTIPLIERS
-from neuronal_papers.farkas.table1_cifar10 import TABLE1
-from neuronal_papers.farkas.table2_cifar100 import TABLE2
 from neuronal_papers.farkas.table3_imagenet import FIRST_EPOCH, TABLE3
 from neuronal_papers.farkas.table4_best_practice import TABLE4
+from neuronal_papers.farkas.with_and_without_norm import TABLE1, TABLE2
 from neuronal_papers.studies.farkas_activations import ACTIVATIONS
 from neuronal_papers.studies.farkas_margin import MARGIN
 from neuronal_papers.studies.farkas_with_others import WITH_OTHERS

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from neuronal.certify import certify_activity, check
-from neuronal.data import Augment, Dataset, Split, load
+from neuronal.data import Augment, Split, load
 from neuronal.experiments import Recipe, Work, augment, network, plan, training_data
 from neuronal.probes import dead_units, score, silence
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal.train import Diverged, fit
-from neuronal_papers.core import Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.farkas.errors import epochs_and_legend, means, parameters
 from neuronal_papers.farkas.runs import Row, error_of, failed_of, failures, learnt, rows_of
 from neuronal_papers.judge import Case, Evidence, Result, paired
@@ -67,21 +68,10 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
 
 def _run(recipe: Recipe, seed: int, images: int) -> dict[str, Any]:
-    """One network: its shares over training, and either why it broke down or its accuracy and certificate."""
+    """One network: its shares at the start and after every epoch, and why it broke down or its accuracy and certificate."""
     data = load(recipe.data).scaled(recipe.scaling)
     looked = data.test.rows(torch.arange(min(images, len(data.test))))
     model = network(recipe, data, seed)
-    shares, failure = _followed(model, recipe, data, looked, seed)
-    if failure:
-        return {"shares": shares, "failure": failure}
-    accuracy = score(model, data.test)["accuracy"]
-    return {"shares": shares, "accuracy": accuracy, "certificate": certified(model.cpu().double().eval(), looked)}
-
-
-def _followed(
-    model: nn.Module, recipe: Recipe, data: Dataset, looked: Split, seed: int
-) -> tuple[dict[str, list[float]], str]:
-    """Trains it; the shares at the start and after every epoch, and why it broke down if it did."""
     shares: dict[str, list[float]] = {name: [] for name in MEASURES}
 
     def look(network: nn.Module, step: int) -> Mapping[str, float]:
@@ -93,14 +83,12 @@ def _followed(
     look(model, 0)
     try:
         train, changes = training_data(recipe, data, seed)[0], augment(recipe)
-        fit(model, train, plan(recipe), seed=seed, probes=[look], augment=_applied(changes))
+        apply = changes.apply if changes != Augment() else None
+        fit(model, train, plan(recipe), seed=seed, probes=[look], augment=apply)
     except Diverged as diverged:
-        return shares, str(diverged)
-    return shares, ""
-
-
-def _applied(changes: Augment) -> Callable[[Tensor, torch.Generator], Tensor] | None:
-    return changes.apply if changes != Augment() else None
+        return {"shares": shares, "failure": str(diverged)}
+    accuracy = score(model, data.test)["accuracy"]
+    return {"shares": shares, "accuracy": accuracy, "certificate": certified(model.cpu().double().eval(), looked)}
 
 
 def off(model: nn.Module, split: Split) -> dict[str, float]:
@@ -128,43 +116,28 @@ def certified(model: nn.Module, looked: Split) -> dict[str, Any]:
     }
 
 
-def never_silent(names: Sequence[str], beside: Sequence[str] = ()) -> Callable[[Result], Evidence | None]:
-    """Evidence that no image leaves a layer of these networks without active unit; with the worst of those beside."""
+def never(measure: str, names: Sequence[str], beside: Sequence[str] = ()) -> Callable[[Result], Evidence]:
+    """Evidence that a share is 0 in these networks at every look; with the largest of those beside."""
 
-    def evidence(result: Result) -> Evidence | None:
+    def evidence(result: Result) -> Evidence:
         rows = _named(result, names)
-        worst = [max(shares) for row in rows for shares in _over_training(row, "silent").values()]
-        looks = sum(len(shares) for row in rows for shares in _over_training(row, "silent").values())
-        text = f"at most {100 * max(worst, default=0):.2f}% of images at {looks} looks at {_networks(len(worst))}"
-        others = {
-            row["name"]: max(map(max, _over_training(row, "silent").values()))
-            for row in _named(result, beside)
-            if row["accuracy"]
-        }
+        worst = [max(shares) for row in rows for shares in _over_training(row, measure).values()]
+        looks = sum(len(shares) for row in rows for shares in _over_training(row, measure).values())
+        above = sum(share > 0 for share in worst)
+        text = f"at some of {looks} looks in {above} of {_networks(len(worst))}, at most {100 * max(worst, default=0):.1f}%"
+        others = [(_most(row, measure) or 0.0, row["name"]) for row in _named(result, beside)]
         if others:
-            name = max(others, key=others.__getitem__)
-            text += f"; {name}: up to {100 * others[name]:.1f}%"
-        return Evidence(len(worst), sum(share > 0 for share in worst), text + _broke(rows))
+            most, name = max(others)
+            text += f"; {name}: up to {most:.1f}%"
+        return Evidence(len(worst), above, text + _broke(rows))
 
     return evidence
 
 
-def no_dead_layers(names: Sequence[str]) -> Callable[[Result], Evidence | None]:
-    """Evidence that no layer of these networks is off on every image."""
-
-    def evidence(result: Result) -> Evidence | None:
-        rows = _named(result, names)
-        worst = [max(shares) for row in rows for shares in _over_training(row, "dead_layers").values()]
-        dead = sum(share > 0 for share in worst)
-        return Evidence(len(worst), dead, f"some layer at some look in {dead} of {_networks(len(worst))}{_broke(rows)}")
-
-    return evidence
-
-
-def all_certified(names: Sequence[str], beside: Sequence[str] = ()) -> Callable[[Result], Evidence | None]:
+def all_certified(names: Sequence[str], beside: Sequence[str] = ()) -> Callable[[Result], Evidence]:
     """Evidence that every layer of these networks is proved active; with how many of those beside are refuted."""
 
-    def evidence(result: Result) -> Evidence | None:
+    def evidence(result: Result) -> Evidence:
         rows = _named(result, names)
         proofs = [proof for row in rows for proof in row["certificates"].values()]
         whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
@@ -203,7 +176,7 @@ def fewer_dead(pairs: Mapping[str, tuple[str, str]]) -> Callable[[Result], list[
 
 def none_dead(result: Result) -> Evidence | None:
     """Evidence that no unit of a Farkas network that learnt is off on every image at the end."""
-    ends = {}
+    ends: dict[tuple[str, str], float] = {}
     for row in result["result"]["rows"]:
         if row["neuron"] == "farkas":
             shares = _over_training(row, "dead_units")
@@ -244,7 +217,7 @@ def tables(result: Result) -> list[Table]:
         Column("failed", failed_of),
         Column("dead units (%)", lambda row: _mean_at_the_end(row, "dead_units"), ".1f"),
         Column("dead layers (%)", lambda row: _mean_at_the_end(row, "dead_layers"), ".1f"),
-        Column("silent images, most (%)", _most_silent, ".1f"),
+        Column("silent images, most (%)", lambda row: _most(row, "silent"), ".1f"),
         Column("certified", lambda row: _layers(row, "certified")),
         Column("refuted", lambda row: _layers(row, "refuted")),
     )
@@ -260,9 +233,8 @@ def _mean_at_the_end(row: Row, name: str) -> float | None:
     return 100 * fmean(ends) if ends else None
 
 
-def _most_silent(row: Row) -> float | None:
-    shares = [share for of in _over_training(row, "silent").values() for share in of]
-    return 100 * max(shares) if shares else None
+def _most(row: Row, name: str) -> float | None:
+    return max((100 * share for of in _over_training(row, name).values() for share in of), default=None)
 
 
 def _layers(row: Row, verdict: str) -> str | None:
@@ -290,3 +262,7 @@ def figures(result: Result) -> list[Drawing]:
             caption = "After every epoch, 0 is before training; means over the runs that got so far."
             found.append(Drawing(sheet.svg, label.removesuffix(" (%)").capitalize(), caption))
     return found
+
+
+activity_table = partial(Reproduction, measure=measure, tables=tables, figures=figures, criteria=CRITERIA)
+"""A reproduction of this kind."""

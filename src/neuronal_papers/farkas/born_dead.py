@@ -63,23 +63,14 @@ def network(name: str, x: Tensor, y: Tensor, seed: int) -> nn.Sequential:
     """One hidden layer whose free units start facing away from ``x``; the head starts as torch starts it."""
     units = 2 if name == "farkas" or name.endswith("two units") else 1
     with seeded(seed):
-        hidden = FarkasLinear(2, 2, rule="max") if name == "farkas" else nn.Linear(2, units)
+        hidden: Any = FarkasLinear(2, 2, rule="max") if name == "farkas" else nn.Linear(2, units)
         norm = [nn.BatchNorm1d(units)] if name.startswith("batch norm") else []
         model = nn.Sequential(hidden, *norm, nn.ReLU(), nn.Linear(units, 2))
+    weight, bias = (hidden.rows, hidden.balance.offsets) if name == "farkas" else (hidden.weight, hidden.bias)
     with torch.no_grad():
-        for number in range(1 if isinstance(hidden, FarkasLinear) else units):
-            w, b = facing_one(x, y) if name.endswith("unseen") else facing_away(x, seed, number)
-            rows, offsets = _free(hidden)
-            rows[number], offsets[number] = w, b
+        for unit in range(len(weight)):
+            weight[unit], bias[unit] = facing_one(x, y) if name.endswith("unseen") else facing_away(x, seed, unit)
     return model
-
-
-def _free(hidden: nn.Module) -> tuple[Tensor, Tensor]:
-    if isinstance(hidden, FarkasLinear):
-        assert hidden.balance.offsets is not None
-        return hidden.rows, hidden.balance.offsets
-    assert isinstance(hidden, nn.Linear)
-    return hidden.weight, hidden.bias
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -105,7 +96,9 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     items = [{"network": name, "seed": seed} for name in NETWORKS for seed in options["seeds"]]
     made = work.parts({"procedure": "born_dead", "epochs": options["epochs"], "lr": options["lr"]}, items, trained)
     first = options["seeds"][0]
-    shown = [part["picture"] | _points(*clouds(first)) for part in made if part["row"]["seed"] == first]
+    x, y = clouds(first)
+    points = {"points": [[round(value, 3) for value in point] for point in x.tolist()], "labels": y.tolist()}
+    shown = [part["picture"] | points for part in made if part["row"]["seed"] == first]
     return {"rows": [part["row"] for part in made], "pictures": shown, "networks": NETWORKS}
 
 
@@ -127,10 +120,6 @@ def lines(model: nn.Sequential, x: Tensor, name: str) -> list[list[float]]:
         bias = (bias - z.mean(0)) * scale + norm.bias.detach()
         weight = weight * scale.unsqueeze(1)
     return [[round(v, 5) for v in (*w.tolist(), b)] for w, b in zip(weight, bias.tolist(), strict=True)]
-
-
-def _points(x: Tensor, y: Tensor) -> dict[str, Any]:
-    return {"points": [[round(value, 3) for value in point] for point in x.tolist()], "labels": y.tolist()}
 
 
 def is_stuck(row: Row) -> bool:
@@ -159,7 +148,7 @@ def evidence(is_so: Callable[[Row], bool], *names: str) -> Callable[[Result], Ev
 
 def _summaries(result: Result) -> list[Row]:
     """A row for each network, which may be called otherwise today."""
-    rows = []
+    rows: list[Row] = []
     for name, what in result["result"]["networks"].items():
         runs = [row for row in result["result"]["rows"] if row["network"] == name]
         zero, told = (sum(map(is_so, runs)) for is_so in (lambda run: run["gradient"] == 0, is_told))

@@ -32,7 +32,7 @@ COLUMNS = (
     Column("condition", "words", is_text=True),
     Column("units", "units"),
     Column("cutoff c", "cutoff", "g"),
-    Column("smallest largest pre-activation", lambda row: _least(row) if abs(_least(row)) >= ROUNDING else 0.0, ".4g"),
+    Column("smallest largest pre-activation", lambda row: _least(row), ".4g"),
     Column("above c", lambda row: f"{_num_above(row)} of {len(row['smallest'])}"),
 )
 
@@ -73,7 +73,9 @@ def smallest_largest(weight: np.ndarray[Any, Any], bias: np.ndarray[Any, Any]) -
 
 
 def _least(row: Row) -> float:
-    return float(min(row["smallest"]))
+    """The least of its layers, 0 where it is rounding."""
+    least = float(min(row["smallest"]))
+    return least if abs(least) >= ROUNDING else 0.0
 
 
 def _num_above(row: Row) -> int:
@@ -81,24 +83,16 @@ def _num_above(row: Row) -> int:
     return sum(value > row["cutoff"] + ROUNDING for value in row["smallest"])
 
 
-def evidence(condition: str, *, is_zero: bool) -> Callable[[Result], Evidence]:
-    """Layers of a condition, with cutoff 0 or above; those that some input leaves without a unit above it contradict."""
+def every_layer(condition: str, *, above_zero: bool) -> Callable[[Result], Evidence]:
+    """Evidence that under a condition, with cutoffs of 0 or above, every input leaves a unit above the cutoff."""
 
-    def look(result: Result) -> Evidence:
-        rows = [
-            row
-            for row in result["result"]["rows"]
-            if row["condition"] == condition and (row["cutoff"] == 0 if is_zero else row["cutoff"] > 0)
-        ]
+    def evidence(result: Result) -> Evidence:
+        own = [row for row in result["result"]["rows"] if row["condition"] == condition and row["cutoff"] >= 0]
+        rows = [row for row in own if (row["cutoff"] > 0) == above_zero]
         layers, above = sum(len(row["smallest"]) for row in rows), sum(map(_num_above, rows))
-        text = f"some unit is above c for every input in {above} of {layers} layers"
-        if rows:
-            worst = min(rows, key=lambda row: _least(row) - row["cutoff"])
-            least = COLUMNS[3].text(worst)
-            text += f"; least largest pre-activation {least} (c = {worst['cutoff']:g}, {worst['units']} units)"
-        return Evidence(layers, layers - above, text)
+        return Evidence(layers, layers - above, f"for every input in {above} of {layers} layers")
 
-    return look
+    return evidence
 
 
 def tables(result: Result) -> list[Table]:
@@ -121,21 +115,21 @@ CUTOFF = Reproduction(
     claims=(
         Fact(
             "With a cutoff c > 0 the condition b_m > c - sum b_j keeps a unit above c (Corollary 3.3)",
-            evidence("paper", is_zero=False),
+            every_layer("paper", above_zero=True),
         ),
         Fact(
-            "With a cutoff c > 0 the condition b_m > c m - sum b_j does",
-            evidence("ours", is_zero=False),
+            "With a cutoff c > 0 the condition b_m > c m - sum b_j keeps a unit above c",
+            every_layer("ours", above_zero=True),
             beyond_paper=True,
         ),
         Fact(
             "With c = 0 and a strict inequality some unit is active for every input (Theorem 3.2; gradients may still "
             "cancel further on)",
-            evidence("paper", is_zero=True),
+            every_layer("paper", above_zero=False),
         ),
         Fact(
             "Algorithm 1, b_m = max(-sum b_j, b_m), gives that strict inequality, over all inputs",
-            evidence("algorithm", is_zero=True),
+            every_layer("algorithm", above_zero=False),
         ),
     ),
     tables=tables,

@@ -5,18 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Reproduction
-from neuronal_papers.farkas.activity import (
-    CRITERIA,
-    all_certified,
-    fewer_dead,
-    figures,
-    measure,
-    never_silent,
-    no_dead_layers,
-    none_dead,
-    tables,
-)
+from neuronal_papers.farkas.activity import activity_table, all_certified, fewer_dead, never, none_dead
 from neuronal_papers.farkas.runs import differences
 from neuronal_papers.farkas.small_networks import AGGREGATES, FASHION, LOOK, named, scales
 from neuronal_papers.judge import Above, Claim, Fact
@@ -41,15 +30,17 @@ def in_shape(shape: str) -> tuple[Recipe, ...]:
     return plain, *(named(farkas, f"{shape}, Farkas {kind}", rule="max", **how) for kind, how in AGGREGATES.items())
 
 
-DEAD_UNITS = Reproduction(
+DEAD_UNITS = activity_table(
     name="farkas/dead_units",
     title="Dead units and silent layers while training, and certificates afterwards",
     where="Sections 1 and 3, Theorem 3.2",
     scales=scales(tuple(recipe for shape in SHAPES for recipe in in_shape(shape)), LOOK),
-    measure=measure,
     claims=(
-        Fact("Without Farkas layers, too, hardly a layer is off on every image", no_dead_layers(PLAIN)),
-        Fact("No image leaves a Farkas layer without active unit", never_silent(CLOSED, PLAIN)),
+        Fact(
+            "No layer of a standard network is off on every image (the paper: unlikely)",
+            never("dead_layers", PLAIN),
+        ),
+        Fact("No image leaves a Farkas layer without active unit", never("silent", CLOSED, PLAIN)),
         Fact("Every Farkas layer has an active unit for every image of pixels in [0, 1]", all_certified(CLOSED, PLAIN)),
         Fact("Farkas layers ensure that no neurons are dead (Conclusion)", none_dead),
         Claim(
@@ -61,9 +52,6 @@ DEAD_UNITS = Reproduction(
         ),
         Claim("Farkas layers have a lower error than standard ones", differences(PAIRS), Above(), beyond_paper=True),
     ),
-    tables=tables,
-    figures=figures,
-    criteria=CRITERIA,
     departs=(
         "The paper measures none of it, and concludes that no neurons are dead. Networks are ours: an ordinary one, "
         "a deep one, and one as deep and narrow as those that are born dead, fully connected; torch's own start, no "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,8 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from neuronal.data import load
 from neuronal.experiments import Recipe, Work, network
 from neuronal.report import COLOURS, Column, Drawing, Sheet, Table, blank, colour, table
-from neuronal_papers.core import Setting, title_of
-from neuronal_papers.farkas.runs import Row, error_of, failed_of, learnt, rows_of
+from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.farkas.runs import AS_TABLE_1, Row, error_of, failed_of, learnt, rows_of
 from neuronal_papers.judge import Result
 from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list
 
@@ -216,3 +217,7 @@ def epochs_and_legend(sheet: Sheet) -> None:
     columns = 1 if max(map(len, names)) > LONG else 2
     sheet.figure.set_size_inches(4.6, 3.0 + 0.15 * (1 + len(names) // columns))
     sheet.figure.legend(fontsize=7, loc="outside lower center", ncol=columns)
+
+
+error_table = partial(Reproduction, measure=measure, tables=tables, figures=figures, criteria=AS_TABLE_1)
+"""A reproduction of this kind."""

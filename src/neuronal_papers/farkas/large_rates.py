@@ -6,20 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.farkas.errors import figures, measure, tables
-from neuronal_papers.farkas.networks import (
-    CIFAR,
-    PUBLISHED,
-    SHORT_PLAIN,
-    SIZES,
-    TINY,
-    at,
-    farkasnet,
-    resnet,
-    small_enough,
-)
-from neuronal_papers.farkas.runs import AS_TABLE_1, all_train, differences, none_trains
+from neuronal_papers.core import Setting
+from neuronal_papers.farkas import networks as nets
+from neuronal_papers.farkas.errors import error_table
+from neuronal_papers.farkas.networks import CIFAR, PUBLISHED, SIZES, TINY, at, farkasnet, resnet
+from neuronal_papers.farkas.runs import all_train, differences, none_trains
 from neuronal_papers.farkas.small_networks import AGGREGATES, named
 from neuronal_papers.judge import Claim, Fact, Within
 
@@ -34,16 +25,15 @@ def large(base: Recipe, depth: int) -> tuple[Recipe, ...]:
     return tuple(at(r, 0.1) for r in (theirs, *variants, replace(resnet(base, depth, "none"), name=f"ResNet{depth}")))
 
 
-DEEP_LARGE_LR = Reproduction(
+DEEP_LARGE_LR = error_table(
     name="farkas/deep_large_lr",
     title="101 layers, no norm, a large learning rate",
     where="Figure 5",
     scales={
-        "smoke": Setting(tuple(map(small_enough, large(TINY, 18))), {"classes": 10}),
+        "smoke": Setting(tuple(map(nets.small_enough, large(TINY, 18))), {"classes": 10}),
         "small": Setting(large(replace(CIFAR, epochs=FIRST_EPOCHS, schedule="constant"), 101), {"classes": 10}),
         "paper": Setting(large(CIFAR, 101), {"classes": 10}),
     },
-    measure=measure,
     claims=(
         Fact(
             "FarkasNet101 with means trains at rate 0.1 without norm, as published and from torch's own start",
@@ -51,9 +41,6 @@ DEEP_LARGE_LR = Reproduction(
         ),
         Fact("ResNet101 does not train at rate 0.1 without norm", none_trains("ResNet101, rate 0.1")),
     ),
-    tables=tables,
-    figures=figures,
-    criteria=AS_TABLE_1,
     departs=(
         f"At scale small: the first {FIRST_EPOCHS} of 200 epochs, all at the rate with which the paper begins: they show "
         "that a network leaves chance, not that it stays so. With sums as well, which the paper does not show, and as "
@@ -63,7 +50,7 @@ DEEP_LARGE_LR = Reproduction(
 
 # Section 3.3
 
-BRIEF = replace(CIFAR, epochs=SHORT_PLAIN)
+BRIEF = replace(CIFAR, epochs=nets.SHORT_PLAIN)
 """Whatever the depth: whether a network trains at all at a large rate is seen early."""
 # Points of error; as for the pairs of Table 1.
 SIMILAR = 1.0
@@ -78,16 +65,15 @@ def aggregated(base: Recipe, *depths: int, rates: Sequence[float] = (0.01, 0.1))
     )
 
 
-SUM_VS_MEAN = Reproduction(
+SUM_VS_MEAN = error_table(
     name="farkas/sum_vs_mean",
     title="Sum or mean, without norm, at two learning rates",
     where="Section 3.3",
     scales={
-        "smoke": Setting(tuple(map(small_enough, aggregated(TINY, 18))), {"classes": 10}),
+        "smoke": Setting(tuple(map(nets.small_enough, aggregated(TINY, 18))), {"classes": 10}),
         "small": Setting((*aggregated(BRIEF, 18), *aggregated(BRIEF, 50, rates=(0.1,))), {"classes": 10}),
         "paper": Setting(aggregated(CIFAR, 18, 50), {"classes": 10}),
     },
-    measure=measure,
     claims=(
         Fact(
             "FarkasNets do not train at rate 0.1 with sums",
@@ -107,12 +93,9 @@ SUM_VS_MEAN = Reproduction(
             beyond_paper=True,
         ),
     ),
-    tables=tables,
-    figures=figures,
-    criteria=AS_TABLE_1,
     departs=(
         "The paper believes that large rates need the mean, and compares nothing; that these keep the promise is no "
-        f"matter of ReLU's homogeneity, as it says, but of other multipliers. At scale small: {SHORT_PLAIN} epochs "
+        f"matter of ReLU's homogeneity, as it says, but of other multipliers. At scale small: {nets.SHORT_PLAIN} epochs "
         "instead of 200, the rate cut at the same shares of them, with 50 layers the large rate only; the networks "
         "of Table 1."
     ),

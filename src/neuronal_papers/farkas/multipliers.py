@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from neuronal_papers.core import Reproduction
-from neuronal_papers.farkas.activity import CRITERIA, all_certified, figures, measure, tables
+from neuronal_papers.farkas.activity import activity_table, all_certified
 from neuronal_papers.farkas.runs import differences
 from neuronal_papers.farkas.small_networks import FASHION, LOOK, ONE_RATE, named, scales
 from neuronal_papers.judge import Above, Claim, Fact
 
-MULTIPLIERS = Reproduction(
+MULTIPLIERS = activity_table(
     name="farkas/multipliers",
     title="Learnt multipliers",
     where="Section 3.3",
@@ -21,7 +20,6 @@ MULTIPLIERS = Reproduction(
         ),
         LOOK,
     ),
-    measure=measure,
     claims=(
         Fact(
             "Learnt multipliers keep the promise, whether they start as a sum or as a mean",
@@ -34,9 +32,6 @@ MULTIPLIERS = Reproduction(
             beyond_paper=True,
         ),
     ),
-    tables=tables,
-    figures=figures,
-    criteria=CRITERIA,
     departs=(
         "The paper says that multipliers can be learnt in smaller problems, and not how; ours are exponentials times "
         f"those of the sum or the mean. The last bias is ours, a softplus with a margin of 0.001. {ONE_RATE}"

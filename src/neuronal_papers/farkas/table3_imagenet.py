@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.farkas.errors import figures, measure, tables
+from neuronal_papers.core import Setting
+from neuronal_papers.farkas.errors import error_table
 from neuronal_papers.farkas.networks import CIFAR, IMAGENET, TINY, by_depth, normed, small_enough
-from neuronal_papers.farkas.runs import AS_TABLE_1, differences
+from neuronal_papers.farkas.runs import differences
 from neuronal_papers.judge import Above, Claim, Result, Within
 
 DEPTHS = (50, 101, 152)
 # The reported differences with 101 and 152 layers are 0.5 points at most.
 SIMILAR = 1.0
-TABLE3 = Reproduction(
+TABLE3 = error_table(
     name="farkas/table3_imagenet",
     title="Errors on ImageNet with batch norm",
     where="Table 3, Figures 2 and 7",
@@ -22,7 +22,6 @@ TABLE3 = Reproduction(
         "smoke": Setting(tuple(map(small_enough, normed(TINY, 50))), {"classes": 10}),
         "paper": Setting(normed(IMAGENET, *DEPTHS), {"classes": 1000}),
     },
-    measure=measure,
     claims=(
         Claim(
             "After 30 epochs FarkasNet50 has a lower error than ResNet50, both with batch norm",
@@ -35,9 +34,6 @@ TABLE3 = Reproduction(
             Within(SIMILAR),
         ),
     ),
-    tables=tables,
-    figures=figures,
-    criteria=AS_TABLE_1,
     reported={
         "ResNet50, batch norm": {"error": 25.64},
         "ResNet101, batch norm": {"error": 23.23},
@@ -75,7 +71,7 @@ def after_one_epoch(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIRST_EPOCH = Reproduction(
+FIRST_EPOCH = error_table(
     name="farkas/first_epoch",
     title="Errors after the first epoch, with batch norm",
     where="Figure 2",
@@ -84,11 +80,7 @@ FIRST_EPOCH = Reproduction(
         "small": Setting(normed(first(CIFAR), *DEPTHS), {"classes": 10}),
         "paper": Setting(normed(first(IMAGENET), *DEPTHS), {"classes": 1000}),
     },
-    measure=measure,
     claims=after_one_epoch,
-    tables=tables,
-    figures=figures,
-    criteria=AS_TABLE_1,
     departs=(
         "At scale small: CIFAR-10, and networks of the sizes of Table 1 and one of 152 layers, FarkasNets with "
         "means, as the paper has them for ImageNet, which it shows and where it sees about 20%; its images are "

@@ -7,20 +7,10 @@ from dataclasses import replace
 from statistics import fmean
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.farkas.errors import figures, measure, tables
-from neuronal_papers.farkas.networks import (
-    CIFAR,
-    LAYOUTS,
-    SHORT,
-    SHORT_PLAIN,
-    TINY,
-    at,
-    farkasnet,
-    resnet,
-    shortened,
-    small_enough,
-)
+from neuronal_papers.core import Setting
+from neuronal_papers.farkas import networks as nets
+from neuronal_papers.farkas.errors import error_table
+from neuronal_papers.farkas.networks import CIFAR, LAYOUTS, TINY, at, farkasnet, resnet
 from neuronal_papers.farkas.runs import AS_TABLE_1, Row, all_train, difference, differences, none_trains, rows_of
 from neuronal_papers.farkas.small_networks import named
 from neuronal_papers.judge import Above, Case, Claim, Fact, Result
@@ -77,16 +67,15 @@ def on_training_images(row: Row, chance: float) -> float:
     return fmean([*ends, *[chance] * (row["seeds"] - len(ends))])
 
 
-TABLE4 = Reproduction(
+TABLE4 = error_table(
     name="farkas/table4_best_practice",
     title="Best practices without batch norm, over learning rates and normalised inputs",
     where="Table 4, Figure 3",
     scales={
-        "smoke": Setting(tuple(map(small_enough, (at(r, 0.05) for r in practice(TINY)))), {"classes": 10}),
-        "small": Setting(tuple(map(shortened, grid(CIFAR, normalised=TRIED[1:]))), {"classes": 10}),
+        "smoke": Setting(tuple(map(nets.small_enough, (at(r, 0.05) for r in practice(TINY)))), {"classes": 10}),
+        "small": Setting(tuple(map(nets.shortened, grid(CIFAR, normalised=TRIED[1:]))), {"classes": 10}),
         "paper": Setting(grid(CIFAR), {"classes": 10}),
     },
-    measure=measure,
     claims=(
         Claim(
             "FarkasNet34 at rate 0.05 has a lower error than FixUp34 and ResNet34 without norm at rate 0.01",
@@ -114,8 +103,6 @@ TABLE4 = Reproduction(
         Fact("FixUp34 does not train at rate 0.1 unless inputs are normalised", none_trains("FixUp34, rate 0.1")),
         Fact("FixUp34 trains at rate 0.1 with normalised inputs", all_train("FixUp34, rate 0.1, inputs normalised")),
     ),
-    tables=tables,
-    figures=figures,
     criteria=(
         f"{AS_TABLE_1} The best rate is that with the lowest error on training images in the last epoch, a run that broke "
         "down being at chance: no images were held out. Where it is the largest tried, a larger one may be better."
@@ -127,10 +114,9 @@ TABLE4 = Reproduction(
         "FarkasNet34, rate 0.05": {"error": 7.12},
     },
     departs=(
-        f"At scale small: {SHORT} epochs with batch norm and {SHORT_PLAIN} without, instead of 200, the rate cut at "
-        "the same shares of them; so few epochs favour large rates; inputs are normalised at the two larger rates only, "
-        "padding being the mean then. FarkasNet34 has the layout "
-        "of that of Table 1, but means, and a last layer of each block that starts at zero, as in the paper. FixUp34 "
+        f"At scale small: {nets.SHORT} epochs with batch norm and {nets.SHORT_PLAIN} without, instead of 200, the rate cut "
+        "at the same shares of them; so few epochs favour large rates; inputs are normalised at the two larger rates only, "
+        "padding being the mean then. FarkasNet34 has the layout of that of Table 1, but means, and a last layer of each block that starts at zero, as in the paper. FixUp34 "
         "has 5, 5 and 5 blocks of 16 channels at first, which Fixup's own code calls 32, one bias per channel where "
         "that has single numbers, and a tenth of the rate for scalars; whether the authors had that, or mixup, they "
         "do not say. The paper shows one rate for each, and no normalised inputs; for ResNet34 without norm it has "

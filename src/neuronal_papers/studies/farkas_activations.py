@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Reproduction
-from neuronal_papers.farkas.errors import figures, measure, tables
-from neuronal_papers.farkas.runs import AS_TABLE_1, differences
+from neuronal_papers.farkas.errors import error_table
+from neuronal_papers.farkas.runs import differences
 from neuronal_papers.farkas.small_networks import AGGREGATES, BEST_RATE, FASHION, TUNED, named, scales
 from neuronal_papers.judge import Above, Claim
 
@@ -22,12 +21,11 @@ def activated(activation: str, cutoff: float) -> tuple[Recipe, ...]:
     )
 
 
-ACTIVATIONS = Reproduction(
+ACTIVATIONS = error_table(
     name="farkas/activations",
     title="Other one-sided activations, with their cutoffs",
     where="Section 3.2",
     scales=scales(tuple(recipe for name, cutoff in CUTOFFS.items() for recipe in activated(name, cutoff)), TUNED),
-    measure=measure,
     claims=tuple(
         Claim(
             f"Farkas layers with {kind}s lower the error whatever the activation",
@@ -42,9 +40,6 @@ ACTIVATIONS = Reproduction(
         )
         for kind in AGGREGATES
     ),
-    tables=tables,
-    figures=figures,
-    criteria=AS_TABLE_1,
     departs=(
         "The paper names the activations and shows no numbers. Cutoffs: 0 where the slope is 0 below it or changes "
         "there, -2 for ELU and SELU, whose slope is 14% of its largest there (ELU). Conditions are the corrected "

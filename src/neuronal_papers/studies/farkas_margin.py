@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from neuronal_papers.core import Reproduction
-from neuronal_papers.farkas.activity import CRITERIA, all_certified, figures, measure, never_silent, tables
+from neuronal_papers.farkas.activity import activity_table, all_certified, never
 from neuronal_papers.farkas.runs import differences
 from neuronal_papers.farkas.small_networks import FASHION, LOOK, ONE_RATE, named, scales
 from neuronal_papers.judge import Claim, Fact, Within
@@ -13,7 +12,7 @@ MAXIMUM = "the paper's maximum"
 SOFTPLUS = {f"margin {margin:g}": margin for margin in (0.001, 0.1, 1.0)}
 # Points of error, as for the pairs of Table 1.
 SIMILAR = 1.0
-MARGIN = Reproduction(
+MARGIN = activity_table(
     name="farkas/margin",
     title="The last bias: the paper's maximum, or a softplus with a margin of 0.001 to 1",
     where="beyond Algorithm 1",
@@ -24,9 +23,8 @@ MARGIN = Reproduction(
         ),
         LOOK,
     ),
-    measure=measure,
     claims=(
-        Fact("With the paper's bias no image leaves a layer silent", never_silent([MAXIMUM])),
+        Fact("With the paper's bias no image leaves a layer silent", never("silent", [MAXIMUM])),
         Fact("With the paper's bias every layer is proved active (pixels in [0, 1])", all_certified([MAXIMUM])),
         Fact(
             "With a softplus and a margin every layer is proved active (pixels in [0, 1])",
@@ -40,9 +38,6 @@ MARGIN = Reproduction(
             beyond_paper=True,
         ),
     ),
-    tables=tables,
-    figures=figures,
-    criteria=CRITERIA,
     departs=(
         "Not in the paper, whose rule is a maximum without margin. Ours differs from it by the margin and by a "
         f"softplus, which is strict and always has a gradient. {ONE_RATE}"

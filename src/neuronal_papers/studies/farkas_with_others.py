@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from neuronal_papers.core import Reproduction
-from neuronal_papers.farkas.errors import figures, measure, tables
-from neuronal_papers.farkas.runs import AS_TABLE_1, differences
+from neuronal_papers.farkas.errors import error_table
+from neuronal_papers.farkas.runs import differences
 from neuronal_papers.farkas.small_networks import AGGREGATES, BEST_RATE, FASHION, TUNED, named, scales
 from neuronal_papers.judge import Above, Claim
 
@@ -33,12 +32,11 @@ ON_TOP = {
     ),
 }
 """The promise on top of these, with sums and with means."""
-WITH_OTHERS = Reproduction(
+WITH_OTHERS = error_table(
     name="farkas/with_others",
     title="The promise on top of geometric neurons and of Fixup",
     where="Conclusion",
     scales=scales((GEOMETRIC, *ON_TOP[GEOMETRIC.name], FIXUP, *ON_TOP[FIXUP.name]), TUNED),
-    measure=measure,
     claims=tuple(
         Claim(
             f"The promise on top of {plain} lowers the error",
@@ -48,9 +46,6 @@ WITH_OTHERS = Reproduction(
         )
         for plain, closed in ON_TOP.items()
     ),
-    tables=tables,
-    figures=figures,
-    criteria=AS_TABLE_1,
     departs=(
         "The paper says that its layers can be used with other techniques, and tries batch norm and a zero last "
         "layer only. Closed means one unit less and one that balances the others; its bias is ours, a softplus with "
