@@ -74,7 +74,6 @@ def test_models_of_ours_are_made_for_the_data(capsys):
         (["ball", "FILE", "--data", "digits", "--indices", "0,1"], "one centre"),
         (["hull", "FILE", "--file", "none.npy", "--file", "none.npy"], "no such file"),
         (["scaling", "nothing"], "Unknown model"),
-        (["pairs", "--networks", "fcn 7"], "Unknown network"),
         (["activity", "FILE", "--data", "levy"], "the model does not take inputs of shape (1,)"),
         (["scaling", "FILE", "--model-option", "width=3"], "says itself how its model is made: leave width out."),
     ],

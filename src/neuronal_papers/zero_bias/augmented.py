@@ -7,8 +7,8 @@ from statistics import fmean
 
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.judge import Below, Case, Claim, Result, Within, paired
-from neuronal_papers.zero_bias.contrast import CLEAR, figures, full, measure, rows_of, tables
 from neuronal_papers.zero_bias.networks import FASHION_CNN, both, smoke, with_failed
+from neuronal_papers.zero_bias.table1 import CLEAR, figures, full, measure, rows_of, tables
 
 FACTORS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0001)
 AUGMENTED = replace(FASHION_CNN, name="Fashion-MNIST CNN, augmented", family="standard", contrast=FACTORS)

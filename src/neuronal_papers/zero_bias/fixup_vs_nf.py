@@ -7,8 +7,8 @@ from dataclasses import replace
 from neuronal.experiments import Recipe
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.judge import Above, Case, Claim, Result, paired
-from neuronal_papers.zero_bias.contrast import FLAT, FLATNESS, figures, full, measure, rows_of, tables
 from neuronal_papers.zero_bias.networks import CIFAR_RESNET18, SMALL_RESNET18, smoke, with_failed
+from neuronal_papers.zero_bias.table1 import FLAT, FLATNESS, figures, full, measure, rows_of, tables
 
 NARROW_RESNET9 = replace(smoke(SMALL_RESNET18), name="ResNet9", model="resnet9", model_options={"width": 8}, crop=1)
 

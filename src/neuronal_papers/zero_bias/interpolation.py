@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from neuronal.geometry import group_by_pattern, outputs
 from neuronal.report import Column, Drawing, Table, blank, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.studies.pairs import examine, grouped, percent_certified
+from neuronal_papers.studies.pairs import NETWORK, PROVED, certified, examine
+from neuronal_papers.tuning import measured
 from neuronal_papers.zero_bias.networks import MNIST_FCN, both, smoke
 
 Row = Mapping[str, Any]
@@ -47,25 +48,21 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         predicted = outputs(model, x).argmax(1).cpu()
         count = min(options["interpolated"], found["same_pattern"]["count"])
         alike = pairs_of_equal_pattern(model, x, predicted, count, torch.Generator().manual_seed(seed))
-        row = {
-            "accuracy": record.metrics["accuracy"],
-            "same_pattern": found["same_pattern"],
+        return found | {
             "interpolated": len(alike),
             "interpolants": STEPS * len(alike),
             "changed": interpolants_that_differ(model, x, predicted, alike),
-            **{key: found[key] for key in ("certified", "refuted", "unknown", "crossing")},
+            "pictures": _pictures(x, predicted == test.y, alike),
         }
-        return {"row": row, "pictures": _pictures(x, predicted == test.y, alike)}
 
-    made = iter(work.rows(setting.recipes, {"procedure": "interpolation", **options}, looked_at))
-    rows, pictures = [], []
-    for recipe in setting.recipes:
-        for seed in recipe.seeds:
-            one = next(made)
-            named = {"name": recipe.name, "neuron": recipe.family, "seed": seed, "data": recipe.data}
-            rows.append(named | one["row"])
-            if recipe.family == "zero_bias" and seed == recipe.seeds[0]:
-                pictures += [{"name": recipe.name, **picture} for picture in one["pictures"]]
+    rows = measured(setting, work, "interpolation", looked_at)
+    pictured = ("zero_bias", setting.recipes[0].seeds[0])
+    pictures = [
+        {"name": row["name"], **picture}
+        for row in rows
+        for picture in row.pop("pictures")
+        if (row["neuron"], row["seed"]) == pictured
+    ]
     return {"rows": rows, "pictures": pictures}
 
 
@@ -162,35 +159,22 @@ def _accurate(result: Result) -> Evidence:
     return Evidence(len(rows), len(some), f"some in {len(some)} of {len(rows)} networks, at most {most:,} pairs")
 
 
-def _proved(result: Result, neurons: Sequence[str], *, largest: bool) -> list[Case]:
-    """Percent of random pairs of one class that are proved, of the largest network for each set of data, or of all."""
-    # A network that died in training gives all classes the same score everywhere: there is nothing to prove.
-    alive = [row for row in result["result"]["rows"] if row["unknown"] < row["certified"]["total"]]
-    last = {row["data"]: row["name"] for row in alive}
-    chosen = [row for row in alive if row["neuron"] in neurons and (not largest or last[row["data"]] == row["name"])]
-    return [
-        Case(", ".join(network), list(percent_certified(rows).values()))
-        for network, rows in grouped(chosen, "name", "neuron").items()
-    ]
+def _largest(result: Result) -> list[Case]:
+    """Of the largest network for each set of data."""
+    last = {row["data"]: row["name"] for row in result["result"]["rows"]}
+    return certified([row for row in result["result"]["rows"] if row["name"] == last[row["data"]]])
+
+
+def _with_biases(result: Result) -> list[Case]:
+    return certified([row for row in result["result"]["rows"] if row["neuron"] == "standard"])
 
 
 # How it is shown
 
-
-def _counted(row: Row) -> str:
-    return f"{row['count']:,}/{row['total']:,}"
-
-
 COLUMNS = (
-    Column("network", "name", is_text=True),
-    Column("neuron", "neuron", is_text=True),
-    Column("seed", "seed"),
-    Column("accuracy (%)", lambda row: 100 * row["accuracy"], ".1f"),
-    Column("equal patterns", lambda row: _counted(row["same_pattern"])),
+    *NETWORK,
     Column("interpolants changed", lambda row: f"{row['changed']:,}/{row['interpolants']:,}"),
-    Column("certified", lambda row: _counted(row["certified"])),
-    Column("refuted", "refuted"),
-    Column("open", "unknown"),
+    *PROVED,
 )
 
 
@@ -224,6 +208,10 @@ def _grid(rows: Sequence[Mapping[str, Any]]) -> np.ndarray[Any, Any]:
     return grid.squeeze(-1) if channels == 1 else grid
 
 
+def _rare(text: str, cases: Callable[[Result], list[Case]]) -> Claim:
+    return Claim(text, cases, Below(RARE), unit="% of random pairs proved", digits=".1f")
+
+
 TINY = replace(MNIST_FCN, name="MNIST, 30 units", widths=(10, 10, 10), epochs=1, batch_size=128, probes=())
 TINY = replace(TINY, optim="adam", lr=1e-3)
 GROWING = (
@@ -250,20 +238,8 @@ INTERPOLATION = Reproduction(
         Fact("In networks of 30 units many pairs of one pattern are found", _small),
         Fact("In networks of around 80% a few pairs are still found", _middle),
         Fact("In networks of over 90% no pairs are found", _accurate),
-        Claim(
-            "Such guarantees are rarely identified in larger and more accurate networks",
-            lambda result: _proved(result, ("zero_bias", "standard"), largest=True),
-            Below(RARE),
-            unit="% of random pairs proved",
-            digits=".1f",
-        ),
-        Claim(
-            "Such guarantees hardly exist in networks with biases",
-            lambda result: _proved(result, ("standard",), largest=False),
-            Below(RARE),
-            unit="% of random pairs proved",
-            digits=".1f",
-        ),
+        _rare("Such guarantees are rarely identified in larger and more accurate networks", _largest),
+        _rare("Such guarantees hardly exist in networks with biases", _with_biases),
     ),
     tables=tables,
     figures=figures,

@@ -16,7 +16,8 @@ from neuronal.geometry import group_by_pattern, outputs
 from neuronal.report import Column, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.studies.pairs import MOST, grouped, percent_certified
+from neuronal_papers.studies.pairs import MOST, certified
+from neuronal_papers.tuning import measured
 from neuronal_papers.zero_bias.interpolation import GROWING, TINY
 from neuronal_papers.zero_bias.networks import both, smoke
 
@@ -54,12 +55,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             "unknown": verdicts.count("unknown"),
         }
 
-    made = iter(work.rows(setting.recipes, {"procedure": "regions", **options}, mixed))
-    rows = [
-        {"name": recipe.name, "neuron": recipe.family, "seed": seed, **next(made)}
-        for recipe in setting.recipes
-        for seed in recipe.seeds
-    ]
+    rows = measured(setting, work, "regions", mixed)
     return {"rows": rows, "cone": options["cone"], "points": options["points"]}
 
 
@@ -145,11 +141,8 @@ def _cone_left_with_biases(result: Result) -> Evidence:
 
 def _proved(result: Result) -> list[Case]:
     """Percent of random groups that are certified; of cones without biases only, as certificates need scores that scale."""
-    rows = [row for row in result["result"]["rows"] if row["neuron"] == "zero_bias" or not result["result"]["cone"]]
-    return [
-        Case(", ".join(network), list(percent_certified(of).values()))
-        for network, of in grouped(rows, "name", "neuron").items()
-    ]
+    cone = result["result"]["cone"]
+    return certified([row for row in result["result"]["rows"] if row["neuron"] == "zero_bias" or not cone])
 
 
 COLUMNS = (

@@ -19,7 +19,7 @@ from neuronal.report import MARKERS, Column, Drawing, Table, blank, colour, plai
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
 from neuronal_papers.studies.pairs import grouped
-from neuronal_papers.zero_bias.contrast import with_error
+from neuronal_papers.zero_bias.table1 import with_error
 
 VARIANCE = 2.0
 """Of the weights, He's; ``limits`` looks at others too."""
