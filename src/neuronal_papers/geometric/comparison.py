@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log10
+from statistics import median
 from typing import Any
 
 from neuronal.data import DATASETS
 from neuronal.report import Column, Drawing, Table, blank, table
 from neuronal_papers.core import title_of
 from neuronal_papers.geometric.drawing import BARS, legend_above, means, panels
-from neuronal_papers.geometric.methods import UNITS, legend, written
-from neuronal_papers.geometric.protocols import Row, groups_of, in_top5
+from neuronal_papers.geometric.methods import DATA, METHOD, UNITS, Row, legend, mean_of, written
+from neuronal_papers.geometric.protocols import by_seed, groups_of, in_top5
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
 from neuronal_papers.tuning import END_OF_LIST, end_of_list
 
@@ -27,35 +29,49 @@ def sample(own: Row, other: Row, label: str) -> Case:
 
     Errors have no chance level: where a run failed, such a sample decides nothing.
     """
-    measure = next((row["measure"] for row in (own, other) if "measure" in row), "accuracy")
-    failed = [f"{row['method']} failed with {len(row['failed'])}" for row in (own, other) if row["failed"]]
-    note = f"{' and '.join(failed)} of its seeds" if failed else ""
-    values = paired(_by_seed(own, measure), _by_seed(other, measure), UNITS[measure].factor)
-    return Case(label, values, own.get("overlap", 0.0), note, is_open=measure == "rmse" and bool(failed))
+    failed = " and ".join(
+        f"{row['method']} failed with {len(row['failed'])} seeds" for row in (own, other) if row["failed"]
+    )
+    measure = own.get("measure") or other.get("measure")
+    if measure is None:
+        return Case(label, (), note=failed)
+    values = paired(_at_chance(own, measure), _at_chance(other, measure), UNITS[measure].factor)
+    return Case(label, values, own.get("overlap", 0.0), failed, is_open=measure == "rmse" and bool(failed))
 
 
-def _by_seed(row: Row, measure: str) -> dict[int, float]:
-    values = dict(zip(row["seeds"], row.get("values", ()), strict=True))
+def _at_chance(row: Row, measure: str) -> dict[int, float]:
+    """Results by seed, in their order; an accuracy of a run that failed is that of guessing."""
+    values = by_seed(row)
     if measure != "rmse" and row["failed"]:
-        guesses = 5 if measure == "top5" else 1
-        values |= {int(seed): min(1.0, guesses / DATASETS[row["data"]].num_classes) for seed in row["failed"]}
+        guess = (5 if measure == "top5" else 1) / DATASETS[row["data"]].num_classes
+        values |= {int(seed): min(1.0, guess) for seed in row["failed"]}
     return dict(sorted(values.items()))
+
+
+def powers(rows: Sequence[Row], best: str, key: str) -> list[Case]:
+    """Powers of ten between the numbers called ``key`` of the paper's method and of each other, seed by seed."""
+    values = {row["method"]: by_seed(row, key) for row in rows if key in row}
+    own = values.pop(best, {})
+    return [
+        Case(
+            name,
+            [log10(own[seed] / value) for seed, value in other.items() if seed in own],
+            note=f"medians {median(own.values()):.3g} and {median(other.values()):.3g}",
+        )
+        for name, other in values.items()
+        if own
+    ]
 
 
 def leads(rows: Sequence[Row], best: str) -> list[Case]:
     """A sample for every set, batch size and other method: the paper's method less the other."""
     groups, cases = groups_of(rows), []
     for group in groups:
-        own = next((row for row in group if row["method"] == best), None)
         # Only what tells the groups apart is named.
-        place = [
-            format(group[0][key], "" if key == "data" else "d")
-            for key in ("data", "batch")
-            if len({one[0][key] for one in groups}) > 1
-        ]
-        for row in group if own else ():
-            if row["method"] != best:
-                cases.append(sample(own, row, ", ".join([row["method"], *place])))
+        place = [str(group[0][key]) for key in ("data", "batch") if len({one[0][key] for one in groups}) > 1]
+        for own in (row for row in group if row["method"] == best):
+            others = [row for row in group if row["method"] != best]
+            cases += [sample(own, row, ", ".join([row["method"], *place])) for row in others]
     return cases
 
 
@@ -78,8 +94,8 @@ def as_reported(margin: float, text: str) -> Claim:
         for row in result["result"]["rows"]:
             given = reported_for(row, result["reported"])
             if given and row["protocol"] == "published":
-                values = _by_seed(row, "accuracy").values()
-                label = f"{row['method']}, {row['batch']}" if str(row["batch"]) in result["reported"] else row["method"]
+                values = _at_chance(row, "accuracy").values()
+                label = row["method"] + f", {row['batch']}" * (str(row["batch"]) in result["reported"])
                 found.append(Case(label, [100 * (value - given[0]) for value in values], row.get("overlap", 0.0)))
         return found
 
@@ -108,18 +124,18 @@ def _protocols(title: str, rows: Sequence[Row], reported: Reported) -> Table:
     for row in rows:
         lines.setdefault((row["data"], row["batch"], row["method"]), {})[row["protocol"]] = row
 
-    def cells(place: tuple[str, int, str], own: Mapping[str, Row]) -> dict[str, Any]:
-        given = reported_for(next(iter(own.values())), reported)
-        line = {"data": place[0] if measure == "rmse" else f"{place[0]}, {place[1]}", "method": place[2]}
+    def cells(own: Mapping[str, Row]) -> dict[str, Any]:
+        first = next(iter(own.values()))
+        given = reported_for(first, reported)
+        line = {"data": first["data"] + f", {first['batch']}" * (measure != "rmse"), "method": first["method"]}
         line["reported"] = "" if given is None else written(*given, measure)
         for protocol, row in own.items():
-            line[protocol] = _mean(row, measure)
-            line[f"{protocol} rate"] = f"{row['rate']:g}{_end(row)}"
-        return line | {"failed": str(sum(len(row["failed"]) for row in own.values()))}
+            line |= {protocol: mean_of(row), f"{protocol} rate": f"{row['rate']:g}{_end(row)}"}
+        return line | {"failed": sum(len(row["failed"]) for row in own.values())}
 
     columns = [
-        Column("data", "data", is_text=True),
-        Column("method", "method", is_text=True),
+        DATA,
+        METHOD,
         Column("reported", "reported"),
         Column("published", "published"),
         Column("its rate", "published rate"),
@@ -136,11 +152,7 @@ def _protocols(title: str, rows: Sequence[Row], reported: Reported) -> Table:
         "what its code goes by; clean: the rate is tuned, and all is chosen, on held-out data; "
         f"{legend(row['method'] for row in rows)}{END_OF_LIST if any(map(_end, rows)) else ''}"
     )
-    return table(title, columns, [cells(place, own) for place, own in lines.items()], caption)
-
-
-def _mean(row: Row, measure: str) -> str | None:
-    return written(row["estimate"]["mean"], row["estimate"]["standard_error"], measure) if "estimate" in row else None
+    return table(title, columns, [cells(own) for own in lines.values()], caption)
 
 
 def _end(row: Row) -> str:
@@ -165,18 +177,16 @@ def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
         place = row["data"] if once else f"{row['data']}, {row['batch']}"
         for point in row.get("tuning", ()):
             line = lines.setdefault((place, row["method"]), {"data": place, "method": row["method"]})
-            line.setdefault(
-                f"{point['value']:g}", "failed" if point["failed"] else written(point["mean"], None, "accuracy")
-            )
+            text = "failed" if point["failed"] else written(point["mean"], None, "accuracy")
+            line.setdefault(f"{point['value']:g}", text)
     rates = dict.fromkeys(rate for line in lines.values() for rate in line if rate not in ("data", "method"))
-    columns = [Column("data", "data", is_text=True), Column("method", "method", is_text=True)]
     caption = (
         "accuracy (%) on held-out data by learning rate, the highest of which is taken for clean; tried with "
         f"{'one seed' if seeds == 1 else f'{seeds} seeds'}"
         + (f" and batches of {options['tuning_batch']}, for all batch sizes" if once else "")
         + "; failed: the loss became infinite or no number"
     )
-    return table("Rates tried", [*columns, *(Column(rate, rate) for rate in rates)], lines.values(), caption)
+    return table("Rates tried", [DATA, METHOD, *(Column(rate, rate) for rate in rates)], lines.values(), caption)
 
 
 def figures(result: Result) -> list[Drawing]:

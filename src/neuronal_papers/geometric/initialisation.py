@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -13,8 +13,8 @@ from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, Table, blank, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.geometric.drawing import BARS, means
-from neuronal_papers.geometric.methods import written
-from neuronal_papers.geometric.protocols import Row, overlap
+from neuronal_papers.geometric.methods import Row, mean_of
+from neuronal_papers.geometric.protocols import by_seed, overlap
 from neuronal_papers.geometric.uci import UCI
 from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, paired
 
@@ -77,7 +77,7 @@ def signals(result: Result, start: str, *, depends: bool) -> Evidence:
 
 def _worse(own: Row, other: Row, label: str) -> Case:
     """By how many percent of the other's error the first is worse, seed by seed."""
-    one, two = (dict(zip(row["seeds"], row["values"], strict=True)) for row in (own, other))
+    one, two = by_seed(own), by_seed(other)
     failed = own["failed"] + other["failed"]
     factor = 100 / fmean(two.values()) if two else 1.0
     note = f"{failed} runs failed" if failed else ""
@@ -96,51 +96,44 @@ def against_glorot(result: Result) -> list[Case]:
     return [_worse(own[width], other[width], f"at {width}") for width in own if width in other]
 
 
-PERCENT: Mapping[str, str] = {"unit": "percent of the RMSE", "digits": "+.0f"}
+_percent = partial(Claim, unit="percent of the RMSE", digits="+.0f")
 CLAIMS = (
     Fact(
         f"{GEOMETRIC}: the signal at the start does not depend on the width",
         lambda result: signals(result, GEOMETRIC, depends=False),
     ),
-    Claim(
+    _percent(
         f"{GEOMETRIC}: the widest network trains as well as narrower ones",
         lambda result: widest(result, GEOMETRIC),
         Below(WORSE),
-        **PERCENT,
     ),
     Fact(
         f"{NORMAL}: the signal at the start depends on the width",
         lambda result: signals(result, NORMAL, depends=True),
         beyond_paper=True,
     ),
-    Claim(
+    _percent(
         f"{NORMAL}: the widest network trains worse than some narrower one",
         lambda result: widest(result, NORMAL),
         Above(),
         needs="some",
         beyond_paper=True,
-        **PERCENT,
     ),
-    Claim(
+    _percent(
         f"{GEOMETRIC}, does as well as {GLOROT}, at every width",
         against_glorot,
         Below(ALIKE),
         beyond_paper=True,
-        **PERCENT,
     ),
 )
 
 
 def tables(result: Result) -> list[Table]:
-    def rmse(row: Row) -> str | None:
-        mean = row.get("estimate")
-        return written(mean["mean"], mean["standard_error"], "rmse") if mean else None
-
     columns = (
         Column("start", "start", is_text=True),
         Column("width", "width"),
         Column("signal at the start", "signal", ".3g"),
-        Column("test RMSE", rmse),
+        Column("test RMSE", lambda row: mean_of({**row, "measure": "rmse"})),
         Column("failed", "failed"),
     )
     caption = "signal: root mean square of what the last hidden layer puts out before training"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from math import log10
 from statistics import median
 from typing import Any
@@ -11,11 +12,23 @@ from typing import Any
 from neuronal.experiments import Work, choose
 from neuronal.report import Column, Drawing, Table, blank, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.geometric.comparison import leads
+from neuronal_papers.geometric.comparison import leads, powers
 from neuronal_papers.geometric.drawing import BARS, means
-from neuronal_papers.geometric.methods import FOUR, RATES, by, legend, method_of, written
+from neuronal_papers.geometric.methods import (
+    DATA,
+    FAILED,
+    FOUR,
+    METHOD,
+    RATES,
+    TEST,
+    Row,
+    by,
+    legend,
+    method_of,
+    written,
+)
 from neuronal_papers.geometric.motion import BANANA, MOONS
-from neuronal_papers.geometric.protocols import Row, groups_of, row_of
+from neuronal_papers.geometric.protocols import by_seed, groups_of, row_of
 from neuronal_papers.geometric.uci import ONE_STEP, RECIPES
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within
 
@@ -47,23 +60,22 @@ def best_rates(result: Result) -> list[Case]:
     """
     cases = []
     for data in dict.fromkeys(row["data"] for row in result["result"]["rows"]):
-        best = {method: _best_by_seed(result["result"]["rows"], data, method) for method in FOUR}
+        rows = [row for row in result["result"]["rows"] if row["data"] == data]
+        best = {method: _best_by_seed([row for row in rows if row["method"] == method]) for method in FOUR}
         for other in FOUR[:-1]:
-            seeds = best["GmP"].keys() & best[other].keys()
-            ratios = [log10(best["GmP"][seed] / best[other][seed]) for seed in sorted(seeds)]
-            cases.append(Case(f"{other}, {data}", ratios))
+            ratios = [log10(best["GmP"][seed] / rate) for seed, rate in best[other].items() if seed in best["GmP"]]
+            cases.append(Case(f"{other}, {data}", ratios, rows[0].get("overlap", 0.0)))
     return cases
 
 
-def _best_by_seed(rows: Sequence[Row], data: str, method: str) -> dict[int, float]:
+def _best_by_seed(rows: Sequence[Row]) -> dict[int, float]:
     """The rate with the best test result; of equals the first."""
     best: dict[int, tuple[float, float]] = {}
     for row in rows:
-        if (row["data"], row["method"]) == (data, method):
-            for seed, value in zip(row["seeds"], row.get("values", ()), strict=True):
-                score = -value if row["measure"] == "rmse" else value
-                if seed not in best or score > best[seed][0]:
-                    best[seed] = score, row["rate"]
+        for seed, value in by_seed(row).items():
+            score = -value if row["measure"] == "rmse" else value
+            if seed not in best or score > best[seed][0]:
+                best[seed] = score, row["rate"]
     return {seed: rate for seed, (_, rate) in best.items()}
 
 
@@ -77,6 +89,11 @@ def at_own_best(result: Result) -> list[Case]:
 def at_largest(result: Result) -> list[Case]:
     """The same at the largest rate of the list."""
     return _gains(_largest(result))
+
+
+def turns(result: Result) -> list[Case]:
+    """The largest turns of any unit with GmP and with each other method, at the largest rate."""
+    return powers(_largest(result), "GmP", "largest_angle")
 
 
 def _largest(result: Result) -> list[Row]:
@@ -97,24 +114,7 @@ def _gains(rows: Sequence[Row]) -> list[Case]:
     return cases
 
 
-def turns(result: Result) -> list[Case]:
-    """Powers of ten between the largest turns of any unit with GmP and with each other method, at the largest rate."""
-    rows = {row["method"]: row for row in _largest(result) if "largest_angle" in row}
-    if "GmP" not in rows:
-        return []
-    own = dict(zip(rows["GmP"]["seeds"], rows["GmP"]["largest_angle"], strict=True))
-    return [
-        Case(
-            name,
-            [log10(own[s] / angle) for s, angle in zip(row["seeds"], row["largest_angle"], strict=True) if s in own],
-            note=f"medians {median(own.values()):.3g}° and {median(row['largest_angle']):.3g}°",
-        )
-        for name, row in rows.items()
-        if name != "GmP"
-    ]
-
-
-UNIT: Mapping[str, str] = {"unit": "points, or percent of the RMSE"}
+_gain = partial(Claim, side=Above(), unit="points, or percent of the RMSE")
 CLAIMS = (
     Claim(
         "The best rate of GmP is ten times that of every other method",
@@ -122,9 +122,9 @@ CLAIMS = (
         Within(ONE_STEP, centre=1.0),
         unit="powers of ten",
     ),
-    Claim("At each one's own best rate GmP does best", at_own_best, Above(), **UNIT),
-    Claim("At the largest rate, 1, GmP does best", at_largest, Above(), **UNIT),
-    Claim("At the largest rate, 1, units of GmP turn least in a step", turns, Below(), unit="powers of ten"),
+    _gain("At each one's own best rate GmP does best", at_own_best),
+    _gain("At the largest rate, 1, GmP does best", at_largest),
+    Claim("At the largest rate, 1, units of GmP turn least in a step", turns, Below(), "powers of ten"),
 )
 
 
@@ -141,20 +141,16 @@ def tables(result: Result) -> list[Table]:
         point = held[row["data"], row["method"], row["rate"]]
         return written(point["mean"], point["error"], row.get("measure", "accuracy"))
 
-    def test(row: Row) -> str | None:
-        mean = row.get("estimate")
-        return written(mean["mean"], mean["standard_error"], row["measure"]) if mean else None
-
     columns = (
-        Column("data", "data", is_text=True),
-        Column("method", "method", is_text=True),
+        DATA,
+        METHOD,
         Column("rate", rate),
         Column("held-out data", held_out),
-        Column("test", test),
+        TEST,
         Column(
             "largest turn (°)", lambda row: f"{median(row['largest_angle']):.3g}" if "largest_angle" in row else None
         ),
-        Column("failed", lambda row: len(row["failed"])),
+        FAILED,
     )
     caption = (
         "accuracies in %, or RMSE, mean ± standard error over seeds; largest turn of any unit in a step, median over seeds; "

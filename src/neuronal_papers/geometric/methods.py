@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from neuronal.experiments import Recipe
+from neuronal.report import Column
+
+Row = Mapping[str, Any]
+"""What a result says of one recipe with all its seeds."""
 
 
 class Method(NamedTuple):
@@ -79,3 +83,17 @@ def written(mean: float | None, error: float | None, measure: str) -> str | None
         return None
     factor, digits = UNITS[measure]
     return format(factor * mean, digits) + ("" if error is None else f" ± {format(factor * error, digits)}")
+
+
+def mean_of(row: Row) -> str | None:
+    """The mean of a row with its standard error; nothing where all seeds failed."""
+    mean = row.get("estimate")
+    return written(mean["mean"], mean["standard_error"], row["measure"]) if mean else None
+
+
+DATA, METHOD = Column("data", "data", is_text=True), Column("method", "method", is_text=True)
+RATE, TEST, FAILED = (
+    Column("rate", "rate", "g"),
+    Column("test", mean_of),
+    Column("failed", lambda row: len(row["failed"])),
+)

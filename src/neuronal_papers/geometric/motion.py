@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import log2, log10
+from math import log2
 from statistics import median
 from typing import Any
 
@@ -19,14 +19,28 @@ from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, Table, blank, colour, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.geometric import comparison, protocols
-from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, leads
+from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, leads, powers
 from neuronal_papers.geometric.drawing import legend_above, panels
-from neuronal_papers.geometric.methods import FOUR, HALF, RATES, TEN, TUNED, UNITS, by, method_of, written
-from neuronal_papers.geometric.protocols import Row, measure_of, row_of
+from neuronal_papers.geometric.methods import (
+    FAILED,
+    FOUR,
+    HALF,
+    METHOD,
+    RATE,
+    RATES,
+    TEN,
+    TEST,
+    TUNED,
+    UNITS,
+    Row,
+    by,
+    method_of,
+)
+from neuronal_papers.geometric.protocols import measure_of, row_of
 from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result
 
-OPTIONS = {"best": "GmP", "rates": RATES, "holdout": 0.2, "tuning_seeds": 10, "same_rates": (0.01, 0.1)}
-SMOKE = OPTIONS | {"rates": (0.01, 0.1), "tuning_seeds": 1, "same_rates": (0.1,)}
+SHOWN, OTHER = 0.1, 0.01
+"""The rate at which the paper shows steps, and that of all methods but its own."""
 LEVY = Recipe(
     name="levy",
     data="levy",
@@ -62,14 +76,14 @@ BANANA = Recipe(
     probes=("hinge_motion",),
 )
 MOONS = replace(BANANA, name="moons", data="moons", redrawn=0.1, epochs=2, seeds=(0, 1))
+OPTIONS = {"best": "GmP", "rates": RATES, "holdout": 0.2, "tuning_seeds": 10, "same_rates": (OTHER, SHOWN)}
+SMOKE = OPTIONS | {"rates": (0.01, 0.1), "tuning_seeds": 1, "same_rates": (SHOWN,)}
 GRID = 33
 """Points per side of what is drawn of a network of the plane."""
 KEYS = {1: "distance", 2: "angle"}
 """What is followed of points and of lines."""
 SNAPSHOTS = {1: 20, 2: 40}
 """At most so many, and the last, of where the points, or lines, are; there are far more points than lines."""
-SHOWN = 0.1
-"""The rate at which the paper shows steps."""
 # Points of accuracy: what the paper reports is one run, and two of ours differ by about as much from seed to seed.
 ONE_RUN = 10.0
 
@@ -169,49 +183,37 @@ def at_one_rate(result: Result) -> list[Case]:
     """GmP less each other method, as published, at every rate that all are trained with."""
     cases = []
     for rate in sorted({row["rate"] for row in result["result"]["same_rates"]}):
-        rows = [row for row in result["result"]["same_rates"] if row["rate"] == rate]
-        cases += [replace(case, label=f"{case.label} at {rate:g}") for case in leads(rows, "GmP")]
+        cases += [replace(case, label=f"{case.label} at {rate:g}") for case in leads(_at(result, rate), "GmP")]
     return cases
 
 
-def steps(result: Result, *, at_shown: bool) -> list[Case]:
-    """Powers of ten between the largest step of any unit with GmP and with each other method, seed by seed."""
-    key = f"largest_{KEYS[result['result']['inputs']]}"
-    rows = [row for row in result["result"]["same_rates"] if key in row and (row["rate"] == SHOWN) == at_shown]
-    own = {row["rate"]: dict(zip(row["seeds"], row[key], strict=True)) for row in rows if row["method"] == "GmP"}
-    cases = []
-    for row in rows:
-        if row["method"] != "GmP" and row["rate"] in own:
-            largest = own[row["rate"]]
-            pairs = [(largest[s], step) for s, step in zip(row["seeds"], row[key], strict=True) if s in largest]
-            note = f"medians {median(largest.values()):.3g} and {median(row[key]):.3g}"
-            cases.append(Case(row["method"], [log10(one / other) for one, other in pairs], note=note))
-    return cases
+def _at(result: Result, rate: float) -> list[Row]:
+    return [row for row in result["result"]["same_rates"] if row["rate"] == rate]
 
 
 def below_one(result: Result) -> Evidence | None:
     """Figure 2c: the largest steps of points with GmP at the paper's rate."""
-    rows = result["result"]["same_rates"]
-    row = next((row for row in rows if row["method"] == "GmP" and row["rate"] == SHOWN), None)
-    if row is None or "largest_distance" not in row:
-        return None
-    moved = row["largest_distance"]
-    return Evidence(len(moved), sum(one >= 1 for one in moved), f"largest {max(moved):.3g} over {len(moved)} seeds")
+    for row in _at(result, SHOWN):
+        if row["method"] == "GmP" and (moved := row.get("largest_distance")):
+            return Evidence(len(moved), sum(one >= 1 for one in moved), f"largest {max(moved):.3g}, {len(moved)} seeds")
+    return None
 
 
-def _least(data: str, verb: str) -> tuple[Claim, Claim]:
+def _least(data: str, verb: str, key: str) -> tuple[Claim, Claim]:
     """That boundaries move least with GmP: at the rate the paper shows, and at others."""
-    text, unit = f"{data}: with GmP the boundary {verb} least per step, all at rate", "powers of ten"
-    return (
-        Claim(f"{text} {SHOWN:g}", lambda result: steps(result, at_shown=True), Below(), unit),
-        Claim(f"{text} 0.01", lambda result: steps(result, at_shown=False), Below(), unit, beyond_paper=True),
-    )
+    text, key = f"{data}: with GmP the boundary {verb} least per step, all at rate", f"largest_{key}"
+    shown, other = (Claim(f"{text} {rate:g}", _steps(rate, key), Below(), "powers of ten") for rate in (SHOWN, OTHER))
+    return shown, replace(other, beyond_paper=True)
+
+
+def _steps(rate: float, key: str) -> Callable[[Result], list[Case]]:
+    return lambda result: powers(_at(result, rate), "GmP", key)
 
 
 LEVY_CLAIMS = (
     is_best("GmP", "Levy: GmP has the lowest RMSE", "published", errors=True),
     is_best("GmP", "Levy: GmP has the lowest RMSE", "clean", errors=True),
-    *_least("Levy", "moves"),
+    *_least("Levy", "moves", "distance"),
     Claim(
         "Levy: GmP has the lowest RMSE with every method at one rate (published)",
         at_one_rate,
@@ -225,7 +227,7 @@ LEVY_CLAIMS = (
 BANANA_CLAIMS = (
     is_best("GmP", "Banana: GmP has the highest accuracy", "published"),
     is_best("GmP", "Banana: GmP has the highest accuracy", "clean"),
-    *_least("Banana", "turns"),
+    *_least("Banana", "turns", "angle"),
     Claim(
         "Banana: GmP has the highest accuracy with every method at one rate (published)",
         at_one_rate,
@@ -239,23 +241,16 @@ BANANA_CLAIMS = (
 def tables(result: Result) -> list[Table]:
     """Both protocols; then every method at the same rates, with the largest steps of its units."""
 
-    def test(row: Row) -> str | None:
-        return (
-            written(*(row["estimate"][k] for k in ("mean", "standard_error")), row["measure"])
-            if "values" in row
-            else None
-        )
-
     def steps(key: str) -> Any:
         return lambda row: f"{median(row[key]):.3g}, at most {max(row[key]):.3g}" if key in row else None
 
     columns = (
-        Column("method", "method", is_text=True),
-        Column("rate", "rate", "g"),
-        Column("test", test),
+        METHOD,
+        RATE,
+        TEST,
         Column("largest turn (°)", steps("largest_angle")),
         Column("largest shift", steps("largest_distance")),
-        Column("failed", lambda row: len(row["failed"])),
+        FAILED,
     )
     caption = "largest of any unit in any step of a training: median over seeds, and the largest of all"
     title = "Every method at the same rates, as published"

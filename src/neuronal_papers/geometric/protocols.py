@@ -9,9 +9,7 @@ from typing import Any
 
 from neuronal.experiments import Recipe, Record, Work, choose, difference, estimate
 from neuronal_papers.core import Setting
-from neuronal_papers.geometric.methods import method_of
-
-Row = Mapping[str, Any]
+from neuronal_papers.geometric.methods import Row, method_of
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -147,6 +145,11 @@ def in_top5(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{**row, **row.get("top5", {}), "measure": "top5"} for row in alike]
 
 
+def by_seed(row: Row, key: str = "values") -> dict[int, Any]:
+    """What a row has of each seed that did not fail."""
+    return dict(zip(row["seeds"], row.get(key, ()), strict=True))
+
+
 def group_of(row: Row) -> tuple[str, int, str]:
     """What rows, or differences of them, that are compared have in common."""
     return row["data"], row["batch"], row["protocol"]
@@ -161,7 +164,7 @@ def differences(rows: Sequence[Row], of: str) -> list[dict[str, Any]]:
     """Method ``of`` less every other, seed by seed, within each group of rows with the same data, batch and protocol."""
     gaps = []
     for group in groups_of([row for row in rows if "values" in row]):
-        values = {row["method"]: dict(zip(row["seeds"], row["values"], strict=True)) for row in group}
+        values = {row["method"]: by_seed(row) for row in group}
         others = [row["method"] for row in group if row["method"] != of]
         for other in others if of in values else ():
             if values[of].keys() & values[other].keys():

@@ -9,9 +9,9 @@ from neuronal.experiments import Work
 from neuronal.report import MARKERS, Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.geometric.comparison import is_best
-from neuronal_papers.geometric.methods import by, written
+from neuronal_papers.geometric.methods import FAILED, METHOD, RATE, TEST, by
 from neuronal_papers.geometric.motion import BANANA, MOONS
-from neuronal_papers.geometric.protocols import Row, differences, row_of
+from neuronal_papers.geometric.protocols import by_seed, differences, row_of
 from neuronal_papers.judge import Result
 
 RECIPES = by(replace(BANANA, probes=(), seeds=tuple(range(50))), "SP", "GmP", rates=(0.1, 0.1))
@@ -38,16 +38,13 @@ CLAIMS = tuple(
 
 
 def tables(result: Result) -> list[Table]:
-    def test(row: Row) -> str | None:
-        return written(row["estimate"]["mean"], row["estimate"]["standard_error"], row["measure"])
-
     columns = (
-        Column("method", "method", is_text=True),
+        METHOD,
         Column("protocol", "protocol", is_text=True),
-        Column("rate", "rate", "g"),
-        Column("test", test),
+        RATE,
+        TEST,
         Column("seeds", lambda row: len(row["seeds"])),
-        Column("failed", lambda row: len(row["failed"])),
+        FAILED,
     )
     caption = "mean ± standard error over seeds; protocols as in Table 3, but the rate is given and not tuned"
     rows = [row for row in result["result"]["rows"] if "estimate" in row]
@@ -63,11 +60,7 @@ def figures(result: Result) -> list[Drawing]:
     factor, unit = (1, "RMSE") if rows[0]["measure"] == "rmse" else (100, "accuracy (%)")
     with blank(f"{result['reproduction']}-seeds") as sheet:
         for number, protocol in enumerate(("published", "clean")):
-            own = {
-                row["method"]: dict(zip(row["seeds"], row["values"], strict=True))
-                for row in rows
-                if row["protocol"] == protocol
-            }
+            own = {row["method"]: by_seed(row) for row in rows if row["protocol"] == protocol}
             both = [seed for seed in own.get(names[0], {}) if seed in own.get(names[1], {})]
             across, up = ([factor * own[name][seed] for seed in both] for name in names)
             style: dict[str, Any] = {"linestyle": "", "marker": MARKERS[number], "markersize": 4, "label": protocol}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import log10
 from statistics import fmean
 
 from neuronal.experiments import Recipe
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.geometric.comparison import figures, reported_for, sample, tables
-from neuronal_papers.geometric.methods import FOUR, HALF, RATES, TEN, TUNED, by
-from neuronal_papers.geometric.protocols import Row, measure
+from neuronal_papers.geometric.methods import FOUR, HALF, RATES, TEN, TUNED, Row, by
+from neuronal_papers.geometric.protocols import measure
 from neuronal_papers.judge import Below, Case, Claim, Pooled, Result, Within
 
 UCI = Recipe(
@@ -93,7 +94,7 @@ CLAIMS = (
     *(
         Claim(
             f"GmP has a lower RMSE than every other method, over all sets together ({protocol})",
-            lambda result, protocol=protocol: lower_errors(result, protocol),
+            partial(lower_errors, protocol=protocol),
             Below(),
             unit="standard deviations",
         )
@@ -130,10 +131,10 @@ TABLE3 = Reproduction(
     figures=figures,
     criteria=(
         "The paper has GmP best on every set. Ten splits of one set can show no difference below 1.7 standard deviations, "
-        "so the sets are pooled: the mean over the sets of the differences, each in its own standard deviations. Where a "
-        "run failed the claim stays open, as errors have no chance level. Ten times is between three and thirty times, half "
-        "a power of ten to either side, as rates are from a list with two in each power; the numbers are one per set. Errors "
-        f"are those reported if, in the mean over the sets, they lie within {CLOSE:g} percent."
+        "so the sets are pooled: the mean of the differences, each in its own standard deviations. Where a run failed the "
+        "claim stays open, as errors have no chance level. Ten times is between three and thirty times: half a power of ten "
+        "to either side, as the list of rates has two in each power. Errors are those reported if, in the mean over the "
+        f"sets, they lie within {CLOSE:g} percent."
     ),
     reported={
         "boston": {"SP": (3.370, 0.145), "WN": (3.459, 0.156), "BN": (3.469, 0.153), "GmP": (3.057, 0.144)},

@@ -14,8 +14,8 @@ from neuronal.report import MARKERS, Drawing, blank, colour
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, sample
-from neuronal_papers.geometric.methods import HALF, METHODS, RATES, TUNED, by
-from neuronal_papers.geometric.protocols import Row, measure
+from neuronal_papers.geometric.methods import HALF, METHODS, RATES, TUNED, Row, by
+from neuronal_papers.geometric.protocols import measure
 from neuronal_papers.judge import Above, Below, Case, Claim, Fact, Result, paired
 
 VGG6 = Recipe(
@@ -162,7 +162,7 @@ PANELS = (
 
 
 def figures(result: Result) -> list[Drawing]:
-    """All methods side by side; and Figure 4 per protocol and batch size: training on the left, data followed on the right."""
+    """All methods side by side; Figure 4 per protocol and batch size, training on the left, data followed on the right."""
     rows = [row for row in result["result"]["rows"] if "curves" in row]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     drawings = comparison.figures(result)
