@@ -51,18 +51,10 @@ class Row:
         return {**asdict(self), "verdict": self.verdict}
 
 
-def ratio_row(
-    name: str,
-    timed: Timed,
-    baseline: str,
-    limit: float | None,
-    steps: int = 1,
-    notes: Notes | None = None,
-    error: str = "",
-) -> Row:
-    """The ratio of an action that takes so many steps to its baseline, which takes as many."""
+def ratio_row(name: str, timed: Timed, unit: str, steps: int = 1, **others: Any) -> Row:
+    """The ratio of an action of so many steps to its baseline; ``others`` are of :class:`Row`."""
     ms, baseline_ms = (1e3 * time.median / steps for time in (timed.seconds, timed.baseline))
-    return Row(name, timed.ratio, f"x {baseline}", limit, ms, baseline_ms, notes or {}, error)
+    return Row(name, timed.ratio, unit, ms=ms, baseline_ms=baseline_ms, **others)
 
 
 class Case(Protocol):
@@ -107,23 +99,17 @@ class Comparison:
 
     def rows(self, setting: Setting) -> Iterator[Row]:
         prepared, ready = self.prepare(setting), dict[str, Action]()
+        names, unit = {name: f"{self.name}: {name}" for name in prepared.actions}, f"x {self.baseline}"
         for name, action in prepared.actions.items():
             try:
                 action()
+                ready[name] = action
             except Exception as error:
                 if name == self.baseline:
                     raise
                 # What fails is a line of the table, and not the end of it.
-                unit, limit = f"x {self.baseline}", self.limits.get(name)
-                yield Row(self._of(name), None, unit, limit, error=one_line(error))
-            else:
-                ready[name] = action
+                yield Row(names[name], None, unit, self.limits.get(name), error=one_line(error))
         for name, timed in compare(ready, self.baseline, setting).items():
-            notes = dict(prepared.notes)
-            if self.images:
-                notes["images/s"] = self.images * self.steps / timed.seconds.median
-            limit = self.limits.get(name)
-            yield ratio_row(self._of(name), timed, self.baseline, limit, self.steps, notes, prepared.error)
-
-    def _of(self, action: str) -> str:
-        return f"{self.name}: {action}"
+            speed = {"images/s": self.images * self.steps / timed.seconds.median} if self.images else {}
+            others = {"limit": self.limits.get(name), "notes": {**prepared.notes, **speed}, "error": prepared.error}
+            yield ratio_row(names[name], timed, unit, self.steps, **others)

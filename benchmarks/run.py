@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,12 +12,15 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from rich.console import Console
 
 from benchmarks.cases import Case, Row
 from benchmarks.suites import certify, implicit, layers, networks, train
+from benchmarks.tables import suite_table
 from benchmarks.timing import FEWEST, Setting
 from neuronal.core.files import make_writable, plain_json, write_whole
 from neuronal.experiments import environment
+from neuronal.report import rich_table
 from neuronal.train.recording import one_line
 
 SUITES: Mapping[str, tuple[str, Mapping[str, Sequence[Case]]]] = {
@@ -25,6 +30,31 @@ SUITES: Mapping[str, tuple[str, Mapping[str, Sequence[Case]]]] = {
     "train": ("the training loop", train.CASES),
     "certify": ("certificates and exact segments", certify.CASES),
 }
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measures a suite and prints its table; returns 0, or 1 if some row failed, or 2 for a wrong word."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Measure what the neurons cost.")
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds per case; the median is shown")
+    parser.add_argument("--only", default="", metavar="WORDS", help="cases with these words in their name")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder for the numbers")
+    chosen = parser.parse_args(words)
+    if chosen.device == "cpu":
+        # The training loop would take a GPU that it sees.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    try:
+        result = run(chosen.suite, chosen.device, chosen.rounds, chosen.out, chosen.only)
+    except (ValueError, OSError) as wrong:
+        print(f"benchmarks: {wrong}", file=sys.stderr)
+        return 2
+    # What is no terminal has no width of its own; the tables are wide.
+    Console(width=None if sys.stdout.isatty() else 200).print(rich_table(suite_table(result)))
+    failed = [row["name"] for row in result["rows"] if row["error"]]
+    if failed:
+        print(f"benchmarks: {len(failed)} of {len(result['rows'])} rows failed: {'; '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def run(suite: str, device: str, rounds: int, out: Path, only: str = "") -> dict[str, Any]:
@@ -43,7 +73,8 @@ def run(suite: str, device: str, rounds: int, out: Path, only: str = "") -> dict
     about, cases = SUITES[suite]
     chosen = [case for case in cases[device] if only in case.name]
     if not chosen:
-        raise ValueError(f"no case of {suite} on {device} has {only!r} in its name: {[c.name for c in cases[device]]}.")
+        names = "; ".join(case.name for case in cases[device])
+        raise ValueError(f"no case of {suite} on {device} has {only!r} in its name. There are: {names}.")
     make_writable(out)
     rows: list[dict[str, Any]] = []
     result = {"suite": suite, "device": device, "about": about, "rounds": rounds, "only": only, "seconds": 0.0}
@@ -55,7 +86,11 @@ def run(suite: str, device: str, rounds: int, out: Path, only: str = "") -> dict
             rows.append(row.to_json())
             result["seconds"] = perf_counter() - started
             write_whole(out / f"{suite}_{device}.json", plain_json(result) + "\n")
-        _tidy()
+        # What was compiled and taken on the device is given back, so that the next case finds it as it was.
+        torch.compiler.reset()
+        gc.collect()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
     return result
 
 
@@ -65,11 +100,3 @@ def _measured(case: Case, setting: Setting) -> Iterator[Row]:
         yield from case.rows(setting)
     except Exception as error:  # whatever it is, the other cases go on
         yield Row(case.name, None, "", error=one_line(error))
-
-
-def _tidy() -> None:
-    """Gives back what was compiled and taken on the device, so that the next case finds it as it was."""
-    torch.compiler.reset()
-    gc.collect()
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from neuronal.report import Column, Table, table
 
 
-def number(value: float | str) -> str:
+def number(value: float | str | None) -> str:
     """Whole numbers in full, others with the digits that matter."""
+    if value is None:
+        return "–"
     if isinstance(value, str):
         return value
     if isinstance(value, int) or abs(value) >= 1000:
@@ -20,23 +22,9 @@ def number(value: float | str) -> str:
     return f"{value:.2g}"
 
 
-def _measured(row: Mapping[str, Any]) -> str | None:
-    return None if row["measured"] is None else number(row["measured"]["median"])
-
-
-def _interval(row: Mapping[str, Any]) -> str | None:
-    measured = row["measured"]
-    if measured is None or measured["low"] == measured["high"]:
-        return None
-    return f"{number(measured['low'])} to {number(measured['high'])}"
-
-
-def _limit(row: Mapping[str, Any]) -> str:
-    return "" if row["limit"] is None else f"{row['limit']:g}: {row['verdict']}"
-
-
-def _ms(key: str) -> Callable[[Mapping[str, Any]], str | None]:
-    return lambda row: None if row[key] is None else number(row[key])
+def _interval(row: Mapping[str, Any]) -> str:
+    low, high = ((row["measured"] or {}).get(end) for end in ("low", "high"))
+    return "" if low == high else f"{number(low)} to {number(high)}"
 
 
 def _notes(row: Mapping[str, Any]) -> str:
@@ -46,21 +34,20 @@ def _notes(row: Mapping[str, Any]) -> str:
 
 COLUMNS = (
     Column("", "name", is_text=True),
-    Column("ms", _ms("ms")),
-    Column("plain ms", _ms("baseline_ms")),
-    Column("measured", _measured),
+    Column("ms", lambda row: number(row["ms"])),
+    Column("plain ms", lambda row: number(row["baseline_ms"])),
+    Column("measured", lambda row: number((row["measured"] or {}).get("median"))),
     Column("95% interval", _interval),
     Column("unit", "unit"),
-    Column("limit", _limit),
+    Column("limit", lambda row: f"{row['limit']:g}: {row['verdict']}" if row["verdict"] else ""),
     Column("notes", _notes),
 )
 
 
 def suite_table(result: Mapping[str, Any]) -> Table:
     """The table of a suite, and below it how many limits were kept."""
-    rows = result["rows"]
-    verdicts = Counter(row["verdict"] for row in rows if row["verdict"])
+    verdicts = Counter(row["verdict"] for row in result["rows"] if row["verdict"])
     limits = f"limits: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}; " if verdicts else ""
     title = f"{result['suite']} on {result['device']}: {result['about']}"
     caption = f"{limits}medians of {result['rounds']} rounds with 95% intervals, {result['seconds']:.0f} seconds in all"
-    return table(title, COLUMNS, rows, caption)
+    return table(title, COLUMNS, result["rows"], caption)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import CDLL
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
@@ -96,8 +98,6 @@ def forward_and_backward(module: nn.Module, inputs: Sequence[Tensor], out: Tenso
 def peak_bytes(action: Action, device: torch.device) -> int:
     """The most bytes taken during ``action`` beyond those before it: on a GPU by tensors, on a CPU by the process.
 
-    On a CPU, memory that was freed before and is kept by the allocator is used again unseen: do nothing large before.
-
     Raises:
         OSError: The system is not Linux.
     """
@@ -108,6 +108,9 @@ def peak_bytes(action: Action, device: torch.device) -> int:
         action()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
+    gc.collect()
+    # Memory that was freed and is kept by the allocator would be used again unseen.
+    CDLL(None).malloc_trim(0)
     # Sets the peak to what is taken now.
     Path("/proc/self/clear_refs").write_text("5")
     before = _peak()

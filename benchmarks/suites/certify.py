@@ -59,9 +59,9 @@ class Segments:
             for start, end in zip(a, b, strict=True):
                 segment_pieces(model, start, end, memory=self.memory, dtype=torch.float32)
 
-        # The first time, as memory that was freed is used again unseen.
-        peak = peak_bytes(walk if self.memory else certify, torch.device("cpu")) / 2**20
-        actions = {"inference": lambda: outputs(model, torch.cat((a, b))), "ours": walk if self.memory else certify}
+        action = walk if self.memory else certify
+        peak = peak_bytes(action, torch.device("cpu")) / 2**20
+        actions = {"inference": lambda: outputs(model, torch.cat((a, b))), "ours": action}
         timed = compare(actions, "inference", setting, warmup=0)["ours"]
         cost = timed.seconds.times(
             {"ms per segment": 1e3 / self.count, "s per segment": 1 / self.count}.get(self.unit, 1)
@@ -123,7 +123,7 @@ def noise(width: int, share: float, side: int = 32) -> tuple[nn.Module, Tensor, 
     return model.eval(), a, torch.lerp(a, b, share)
 
 
-def beside_cpu(walk: Walk, width: int, share: float, side: int, setting: Setting) -> Prepared:
+def beside_cpu(walk: Walk, width: int, share: float, setting: Setting, *, side: int = 32) -> Prepared:
     """The same on the CPU and on the device; what each came to is noted."""
     model, *ends = noise(width, share, side)
     there = deepcopy(model).to(setting.device)
@@ -132,12 +132,6 @@ def beside_cpu(walk: Walk, width: int, share: float, side: int, setting: Setting
         "device": partial(walk, there, *(end.to(setting.device) for end in ends)),
     }
     return Prepared(actions, {name: action() for name, action in actions.items()})
-
-
-def gpu_case(walk: Walk, width: int, share: float, side: int = 32) -> Comparison:
-    """A small network, on both."""
-    prepare = partial(beside_cpu, walk, width, share, side)
-    return Comparison(f"ResNet-18 of width {width}, {walk.__name__}", "CPU", prepare)
 
 
 @dataclass(frozen=True)
@@ -175,7 +169,10 @@ CASES: Mapping[str, Sequence[Case]] = {
         Comparison("CNN 8-16 on 10,000 images", "inference", partial(patterns, 10_000), {"patterns": 1.5}),
     ),
     "cuda": (
-        *(gpu_case(walk, 8, share) for walk, share in ((pieces, 0.25), (certificate, 3e-4))),
+        *(
+            Comparison(f"ResNet-18 of width 8, {walk.__name__}", "CPU", partial(beside_cpu, walk, 8, share))
+            for walk, share in ((pieces, 0.25), (certificate, 3e-4))
+        ),
         *(Memory(walk, 64, share) for walk, share in ((pieces, 1.0), (certificate, 4e-5))),
     ),
 }
