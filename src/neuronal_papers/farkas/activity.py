@@ -124,11 +124,11 @@ def never(measure: str, names: Sequence[str], beside: Sequence[str] = ()) -> Cal
         worst = [max(shares) for row in rows for shares in _over_training(row, measure).values()]
         looks = sum(len(shares) for row in rows for shares in _over_training(row, measure).values())
         above = sum(share > 0 for share in worst)
-        text = f"at some of {looks} looks in {above} of {_networks(len(worst))}, at most {100 * max(worst, default=0):.1f}%"
+        most = 100 * max(worst, default=0)
+        text = f"seen in {above} of {_networks(len(worst))}, at {looks} looks, of at most {most:.2f}%"
         others = [(_most(row, measure) or 0.0, row["name"]) for row in _named(result, beside)]
         if others:
-            most, name = max(others)
-            text += f"; {name}: up to {most:.1f}%"
+            text += "; {1}: up to {0:.1f}%".format(*max(others))
         return Evidence(len(worst), above, text + _broke(rows))
 
     return evidence
