@@ -83,7 +83,9 @@ def is_best(best: str, text: str, protocol: str, *, errors: bool = False, five: 
         return leads(in_top5(rows) if five else rows, best)
 
     unit, digits = ("RMSE", "+.3f") if errors else ("points", "+.2f")
-    return Claim(f"{text} ({protocol})", cases, Below() if errors else Above(), unit, digits)
+    return Claim(
+        f"{text} ({protocol})", cases, Below() if errors else Above(), f"{unit}, {best} less the other", digits
+    )
 
 
 def as_reported(margin: float, text: str) -> Claim:

@@ -96,7 +96,7 @@ def against_glorot(result: Result) -> list[Case]:
     return [_worse(own[width], other[width], f"at {width}") for width in own if width in other]
 
 
-_percent = partial(Claim, unit="percent of the RMSE", digits="+.0f")
+_percent = partial(Claim, unit="percent of the other's RMSE", digits="+.0f")
 CLAIMS = (
     Fact(
         f"{GEOMETRIC}: the signal at the start does not depend on the width",

@@ -114,17 +114,19 @@ def _gains(rows: Sequence[Row]) -> list[Case]:
     return cases
 
 
-_gain = partial(Claim, side=Above(), unit="points, or percent of the RMSE")
+_gain = partial(Claim, side=Above(), unit="points, or percent of the RMSE, by which GmP is better")
 CLAIMS = (
     Claim(
         "The best rate of GmP is ten times that of every other method",
         best_rates,
         Within(ONE_STEP, centre=1.0),
-        unit="powers of ten",
+        unit="powers of ten, GmP less the other",
     ),
     _gain("At each one's own best rate GmP does best", at_own_best),
     _gain("At the largest rate, 1, GmP does best", at_largest),
-    Claim("At the largest rate, 1, units of GmP turn least in a step", turns, Below(), "powers of ten"),
+    Claim(
+        "At the largest rate, 1, units of GmP turn least in a step", turns, Below(), "powers of ten, GmP less the other"
+    ),
 )
 
 

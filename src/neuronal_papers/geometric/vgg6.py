@@ -135,7 +135,12 @@ CLAIMS = (
     is_best(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size", "published"),
     is_best(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size", "clean"),
     is_best(BEST, "VGG-6: GmP+IMN has the highest top-5 accuracy with every batch size", "clean", five=True),
-    Claim("VGG-6: GmP+IMN is further ahead with batches of 1,024 than of 256 (clean)", leads_by_batch, Above()),
+    Claim(
+        "VGG-6: GmP+IMN is further ahead with batches of 1,024 than of 256 (clean)",
+        leads_by_batch,
+        Above(),
+        "points of lead",
+    ),
     Claim(
         "VGG-6: GmP+IMN converges fastest with batches of 1,024 (clean)",
         epochs_needed,
