@@ -1,0 +1,105 @@
+"""Every suite at a tiny size, with the CPU in the place of a GPU; the command line; what the loops do."""
+
+import json
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from benchmarks.cases import Comparison, Prepared
+from benchmarks.suites import certify, implicit, layers, networks, train
+from benchmarks.timing import Setting
+
+from benchmarks import run
+from neuronal.data import Augment, Split
+from neuronal.models import create_model
+from neuronal.train import Plan, fit
+
+STEPS = networks.Steps("cnn", 8, 2, 3, "none", ("zero_bias",), {"zero_bias": 1.0}, is_compiled=False, count=2)
+CONVOLUTION = implicit.Convolution(2, 1, 2, 10, 3, repeats=2)
+DIGITS = certify.Segments("MLP", "digits", "fcn", {"widths": (8,)}, 6, 0.5)
+BESIDE = partial(certify.beside_cpu, certify.certificate, 1, 1e-3, side=8)
+TINY = {
+    "layers": (layers.case(2, 4, 2),),
+    "implicit": (CONVOLUTION.case(limit=15.0), replace(CONVOLUTION, is_block=True, iterations=1).case("block")),
+    "networks": (STEPS.case(),),
+    "train": (
+        train.cnn_case(8, 1, images=32, batch=16),
+        train.cnn_case(8, 4, images=32, batch=16),
+        Comparison("data", "fit", partial(train.preparation, "no such set", 64, 32), {"data": 0.1}),
+        train.CompiledFit("resnet9", 16, 8, 8, {"width": 2}, warmup=1),
+    ),
+    "certify": (
+        *(DIGITS, replace(DIGITS, label="exact", count=1, memory=2**30)),
+        Comparison("patterns", "inference", partial(certify.patterns, 20), {"patterns": 1.5}),
+        *(Comparison("beside", "CPU", BESIDE), certify.Memory(certify.pieces, 2, 0.01, 8)),
+    ),
+}
+
+
+REAL = run.SUITES
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(run, "SUITES", {name: ("about", {"cpu": cases}) for name, cases in TINY.items()})
+    monkeypatch.setattr(train, "load", lambda name: (_ for _ in ()).throw(train.MissingData(name)))
+
+
+@pytest.mark.parametrize("suite", TINY)
+def test_a_suite_is_measured_kept_and_shown(suite, tmp_path, capsys):
+    assert run.main([suite, "--rounds", "6", "--out", str(tmp_path)]) == 0
+    kept = json.loads((tmp_path / f"{suite}_cpu.json").read_text())
+    assert len(kept["rows"]) >= len(TINY[suite])
+    assert all(row["measured"]["median"] > 0 for row in kept["rows"] if "memory" not in row["name"])
+    assert {"commit", "processor", "torch"} <= set(kept["environment"])
+    shown = capsys.readouterr().out
+    assert all(row["name"] in shown for row in kept["rows"])
+    for cases in REAL[suite][1].values():
+        assert len({case.name for case in cases}) == len(cases)
+
+
+def test_what_fails_is_a_row_and_the_next_goes_on(tmp_path, monkeypatch, capsys):
+    actions = {"plain": lambda: sum(range(9)), "bad": lambda: 1 // 0, "ours": lambda: sum(range(9))}
+    cases = [Comparison(name, "plain", lambda _: Prepared(actions)) for name in ("case", "no plain")]
+    cases[1] = replace(cases[1], baseline="other")
+    monkeypatch.setattr(run, "SUITES", {"layers": ("", {"cpu": cases})})
+    assert run.main(["layers", "--out", str(tmp_path)]) == 1
+    rows = {row["name"]: row for row in json.loads((tmp_path / "layers_cpu.json").read_text())["rows"]}
+    assert list(rows) == ["case: bad", "case: ours", "no plain: bad", "no plain"]
+    assert "ZeroDivisionError" in rows["case: bad"]["error"]
+    assert rows["case: ours"]["measured"]
+    assert "3 of 4 rows failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [(["--rounds", "5"], "at least 6"), (["--device", "cuda"], "CUDA"), (["--only", "x9"], "2->2, 4x4, batch 2")],
+)
+def test_bad_words_are_one_line(words, why, tmp_path, capsys):
+    if words[0] == "--device" and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert run.main(["layers", "--out", str(tmp_path), *words]) == 2
+    assert why in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [{}, {"precision": "bf16", "channels_last": True}])
+def test_fit_and_the_bare_loop_do_the_same_steps(options, monkeypatch):
+    split = Split(torch.randint(256, (40, 3, 8, 8), dtype=torch.uint8), torch.randint(10, (40,)), train.SCALING)
+    ours = create_model("cnn", "standard", num_classes=10, in_chans=3, img_size=8)
+    theirs, plan = deepcopy(ours), Plan(1, 16, "sgd", 0.01, **options)
+    (epoch,) = fit(ours, split, plan).epochs
+    loss, accuracy = train.bare_loop(theirs, split, plan, Augment())()
+    close = {"rtol": 1e-2, "atol": 1e-3} if options else {"rtol": 1e-5, "atol": 1e-6}
+    assert (loss, accuracy) == pytest.approx((epoch.loss, epoch.accuracy), rel=close["rtol"])
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a.cpu(), b, **close)
+
+
+def test_solves_that_fail_make_a_time_worthless(monkeypatch):
+    monkeypatch.setattr(implicit, "solved", lambda *_: ({}, "3% of the rows are not solved"))
+    (row,) = CONVOLUTION.case(limit=1e9).rows(Setting(torch.device("cpu"), 6))
+    assert (row.verdict, row.error) == ("not measured", "3% of the rows are not solved")
