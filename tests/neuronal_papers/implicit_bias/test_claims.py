@@ -1,0 +1,244 @@
+"""What the claims of the implicit-bias paper say of made-up results that must hold, fail or stay open."""
+
+import numpy as np
+import pytest
+
+from neuronal_papers.registry import reproductions
+
+SEEDS = (0, 1, 2)
+NEURONS = ("standard", "implicit_bias")
+NOISE = np.array([-0.004, 0.0, 0.004])
+"""How much seeds differ, in the same way for both neurons and not."""
+
+
+def outcomes(name, rows, recipes=(), **result):
+    """The outcomes of all claims of a reproduction, on these rows."""
+    one = reproductions()[f"implicit_bias/{name}"]
+    options = dict(one.scales["small"].options)
+    facts = {
+        "command": "",
+        "scale": "small",
+        "recipes": recipes,
+        "options": options,
+        "result": {"rows": rows, **result},
+    }
+    return {finding.claim: finding for finding in one.findings(facts)}
+
+
+def outcome(found, *words):
+    """Of the only claim with these words."""
+    (finding,) = (one for claim, one in found.items() if all(word in claim for word in words))
+    return finding.outcome
+
+
+def runs(values, make, name="Fashion-MNIST", neuron="implicit_bias"):
+    """A row per seed."""
+    return [
+        {"name": name, "neuron": neuron, "seed": seed, **make(value)} for seed, value in zip(SEEDS, values, strict=True)
+    ]
+
+
+def beside(standard, own, make, kind=""):
+    """Rows of the standard network, and of implicit bias."""
+    return runs(standard, make, neuron="standard") + runs(own, make, f"Fashion-MNIST{kind}")
+
+
+def attacked(share):
+    checks = [{"name": "a check", "passed": share < 0.7, "numbers": "5 of 6"}]
+    return {"accuracy": {"transfer": [0.9, share], "white_box": [0.9, 1 - share]}, "checks": checks}
+
+
+@pytest.mark.parametrize(
+    ("own", "transfer", "white_box"),
+    [(0.6, "holds", "fails"), (0.4, "fails", "holds"), (0.5, "inconclusive", "inconclusive")],
+)
+@pytest.mark.parametrize(("kind", "words"), [("", "learnt coupling"), (", coupling -0.5", "coupling -0.5")])
+def test_robustness_is_judged_by_each_attack(own, transfer, white_box, kind, words):
+    rows = beside(0.5 + NOISE, own - NOISE, attacked, kind)
+    found = outcomes("pgd", rows, epsilons=[0.0, 0.1])
+    assert outcome(found, words, "protocol") == transfer
+    assert outcome(found, words, "white-box") == white_box
+    assert outcome(found, "masked") == "holds"
+
+
+def test_one_check_that_fails_is_named():
+    rows = beside([0.5, 0.5, 0.5], [0.5, 0.9, 0.5], attacked)
+    found = next(one for one in outcomes("pgd", rows, epsilons=[0.0, 0.1]).values() if "masked" in one.claim)
+    assert found.outcome == "false as stated"
+    assert "5 of 6 checks" in found.numbers
+    assert "implicit_bias, seed 1: a check (5 of 6)" in found.numbers
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.5, "holds"), (2.0, "fails"), (1.0, "inconclusive")])
+def test_sensitivity_is_judged_by_ratios(factor, expected):
+    def sized(value):
+        return {"with": {"frobenius": value, "curvature": value}, "without": {"frobenius": value / factor}}
+
+    found = outcomes("jacobian", beside(100 * (1 + NOISE), 100 * factor * (1 - NOISE), sized, ", coupling -0.5"))
+    assert outcome(found, "coupling -0.5", "curvature") == expected
+    assert outcome(found, "coupling -0.5", "the Jacobian is smaller than a standard") == expected
+    assert outcome(found, "learnt", "curvature") == "not measured"
+
+
+def test_a_coupling_is_compared_with_the_same_network_without():
+    rows = [
+        {
+            "name": "A",
+            "seed": seed,
+            "coupling": c,
+            "accuracy": 0.9 + seed / 10 + cost,
+            "jacobian": 2 + c,
+            "robust": [0.5 - c],
+        }
+        for seed in SEEDS
+        for c, cost in ((0.0, 0.0), (-0.1, -0.001))
+    ]
+    assert [one.outcome for one in outcomes("transfer", rows, epsilons=[0.1]).values()] == ["holds"] * 3
+    rows[3]["accuracy"] -= 0.1
+    assert outcome(outcomes("transfer", rows, epsilons=[0.1]), "costs") == "inconclusive"
+
+
+def curves(points, field, **more):
+    """Rows and recipes of networks along an axis: (x, accuracies of standard, of implicit bias) each; ``None`` failed."""
+    rows, recipes = [], []
+    for x, *both in points:
+        name = f"Fashion-MNIST, {x}"
+        for neuron, values in zip(NEURONS, both, strict=True):
+            recipes.append({"name": name, "family": neuron, "data": "d", "seeds": SEEDS, "epochs": 3, field: x})
+            for seed, value in zip(SEEDS, values, strict=True):
+                if value is not None:
+                    row = {"name": name, "neuron": neuron, "data": "d", "seed": seed, "x": x, "accuracy": value}
+                    rows.append({**row, "epochs": [value], **more})
+    return rows, recipes
+
+
+def test_less_data_may_be_as_good_as_all():
+    rows, recipes = curves([(0.5, 0.8 + NOISE, 0.95 - NOISE), (1, 0.9 + NOISE, 0.9 - NOISE)], "fraction")
+    found = outcomes("data_fraction", rows, recipes)
+    assert outcome(found, "some share") == "holds"
+    assert outcome(found, "same data") == "inconclusive"
+    rows, recipes = curves([(0.5, 0.8 + NOISE, 0.8 - NOISE), (1, 0.9 + NOISE, 0.8 - NOISE)], "fraction")
+    found = outcomes("data_fraction", rows, recipes)
+    assert [one.outcome for one in found.values()] == ["fails", "fails"]
+
+
+def test_a_failed_run_counts_as_chance_and_is_named():
+    rows, recipes = curves([(1, 0.5 + NOISE, 0.6 - NOISE)], "width")
+    assert outcome(outcomes("expressivity", rows, recipes), "size") == "holds"
+    rows, recipes = curves([(1, 0.5 + NOISE, [0.6, None, 0.6])], "width")
+    (finding,) = outcomes("expressivity", rows, recipes).values()
+    assert finding.outcome == "inconclusive"
+    assert "implicit_bias seed 1 failed" in finding.numbers
+    assert "-20.00" not in finding.numbers
+    assert f"{(10 * 2 - 40) / 3:+.2f}" in finding.numbers
+
+
+def test_leads_with_wrong_labels_are_compared_seed_by_seed():
+    """The leads differ between seeds much more than they grow."""
+    leads = np.array([0.0, 0.1, 0.2])
+    bends = {"right": 1.0, "wrong": 1.0}
+    points = [(0.0, [0.5] * 3, 0.5 + leads), (0.5, [0.4] * 3, 0.41 + leads)]
+    rows, recipes = curves(points, "wrong_labels", curvature=bends)
+    found = outcomes("memorisation", rows, recipes)
+    assert outcome(found, "lead") == "holds"
+    assert outcome(found, "curved") == "inconclusive"
+    for row in rows:
+        row["curvature"] = (
+            {"right": 5.0, "wrong": 2.0} if row["neuron"] == "implicit_bias" else {"right": 6.0, "wrong": 3.0}
+        )
+    assert outcome(outcomes("memorisation", rows, recipes), "curved") == "holds"
+
+
+@pytest.mark.parametrize(
+    ("own", "half", "fewer"),
+    [(2, "holds", "holds"), (9, "fails", "holds"), (99, "fails", "fails"), (12, "fails", "inconclusive")],
+)
+def test_epochs_are_compared_with_those_of_the_standard_network(own, half, fewer):
+    rows, recipes = curves([(12, [0.9] * 3, [0.9] * 3)], "epochs")
+    for row in rows:
+        reached = 12 if row["neuron"] == "standard" else own
+        row["epochs"] = [0.1 if epoch < reached else 0.9 for epoch in range(1, 13)]
+    found = outcomes("learning_speed", rows, recipes)
+    assert outcome(found, "half") == half
+    assert outcome(found, "fewer") == fewer
+
+
+def test_kinds_are_compared_with_the_standard_neuron_and_iterations_with_their_solve():
+    def kind(value):
+        return {"accuracy": 0.9, "robust": value, "couplings": [[-0.5]], "slopes": [10.0]}
+
+    rows = beside(0.1 + NOISE, 0.1 - NOISE, kind) + runs(0.5 - NOISE, kind, "Fashion-MNIST, coupling -0.5")
+    found = outcomes("learned", rows, epsilon=0.02)
+    assert outcome(found, "robust") == "holds"
+    assert outcome(found, "accurate") == "inconclusive"
+    for gap, expected in ((0.3, "fails"), (0.0, "holds"), (0.01, "inconclusive")):
+        once = runs(0.5 - NOISE - gap + NOISE / 100, kind, "Fashion-MNIST, coupling -0.5, one iteration")
+        assert outcome(outcomes("lite", rows + once, epsilon=0.02), "One iteration") == expected
+
+
+def test_one_attack_that_stays_hidden_refutes_that_there_is_none():
+    def tried(logits):
+        return {"works": [True, True], "classes": [0, 0], "logits": [0.5, logits]}
+
+    for logits, standard, own in ((0.5, "fails", "holds"), (0.001, "inconclusive", "false as stated")):
+        found = outcomes("stealth", beside([logits] * 3, [logits] * 3, tried), verification=100)
+        assert outcome(found, "standard network") == standard
+        assert outcome(found, "learnt") == own
+        assert outcome(found, "-0.05") == "not measured"
+
+
+def test_several_solutions_refute_that_there_is_one():
+    solved = {"steepest": 1e-9, "lower": 0, "tried": 10}
+    rows = [{"slope": 1.0, "product": p, "solutions": [1], "settled": 1.0, "solved": solved} for p in (-1.0, 0.4, 0.9)]
+    rows.append({"slope": 1.0, "product": 2.0, "solutions": [3], "settled": 1.0, "solved": None})
+    assert {one.outcome for one in outcomes("energy", rows).values()} == {"holds"}
+    rows[1]["solutions"], rows[2]["solved"], rows[3]["solutions"] = [2], {**solved, "lower": 1}, [1]
+    assert [one.outcome for one in outcomes("energy", rows).values()] == ["false as stated"] * 2 + [
+        "holds",
+        "inconclusive",
+    ]
+
+
+DRAWS = 400
+SLACK = 0.035
+"""Three standard errors of a share of 5% over the draws."""
+
+
+@pytest.mark.parametrize("name", ["pgd", "jacobian", "expressivity", "memorisation", "learning_speed"])
+def test_identical_neurons_are_mostly_inconclusive(name):
+    """Both neurons drawn from the same distribution: each claim that they differ holds, and fails, in at most 5%."""
+    rng = np.random.default_rng(0)
+    counts = {}
+    for _ in range(DRAWS):
+        for claim, finding in identical(name, rng).items():
+            if "half the epochs" not in claim and "masked" not in claim and "no coupling" not in claim:
+                counts.setdefault(claim, []).append(finding.outcome)
+    counts = {claim: found for claim, found in counts.items() if set(found) != {"not measured"}}
+    assert counts
+    for claim, found in counts.items():
+        assert found.count("holds") <= DRAWS * (0.05 + SLACK), claim
+        assert found.count("fails") <= DRAWS * (0.05 + SLACK), claim
+        assert found.count("inconclusive") >= DRAWS * (0.9 - SLACK), claim
+
+
+def identical(name, rng):
+    def draw():
+        return 0.5 + 0.05 * rng.normal(size=3)
+
+    if name == "pgd":
+        return outcomes(name, beside(draw(), draw(), attacked), epsilons=[0.0, 0.1])
+    if name == "jacobian":
+        sizes = np.exp(rng.normal(size=(2, 3)))
+
+        def sized(value):
+            return {"with": {"frobenius": value, "curvature": value}, "without": {"frobenius": value}}
+
+        return outcomes(name, beside(*sizes, sized))
+    field = {"expressivity": "width", "memorisation": "wrong_labels", "learning_speed": "epochs"}[name]
+    places = [20] if name == "learning_speed" else [0, 1, 2, 3]
+    rows, recipes = curves([(x, draw(), draw()) for x in places], field)
+    for row in rows:
+        row["curvature"] = dict.fromkeys(("right", "wrong"), np.exp(rng.normal()))
+        if name == "learning_speed":
+            row["epochs"] = list(0.9 - 0.5 * np.exp(-np.arange(1, 21) / 5) + 0.01 * rng.normal(size=20))
+    return outcomes(name, rows, recipes)
