@@ -6,11 +6,10 @@ from dataclasses import replace
 from statistics import fmean
 
 from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.judge import Below, Case, Claim, Result, Within, paired
-from neuronal_papers.zero_bias.networks import FASHION_CNN, both, smoke, with_failed
-from neuronal_papers.zero_bias.table1 import CLEAR, figures, full, measure, rows_of, tables
+from neuronal_papers.judge import Below, Case, Claim, Result, Within
+from neuronal_papers.zero_bias.networks import FACTORS, FASHION_CNN, both, less, smoke
+from neuronal_papers.zero_bias.table1 import CLEAR, at_contrast, figures, measure, rows_of, tables
 
-FACTORS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0001)
 AUGMENTED = replace(FASHION_CNN, name="Fashion-MNIST CNN, augmented", family="standard", contrast=FACTORS)
 # Points of accuracy within which two networks are called comparable; the paper gives no number.
 COMPARABLE = 3.0
@@ -22,21 +21,17 @@ def _lags(result: Result, lowest: float, highest: float) -> list[Case]:
     They are open where the augmented network's training ended too early: where at full contrast it is not comparable to
     the same network trained without augmentation. It may then lag for that alone.
     """
-    zero_bias, biased = rows_of(result, "zero_bias")[0], rows_of(result, "standard")[0]
-    augmented = next(row for row in rows_of(result) if row.get("augmented"))
-    cases = []
-    for place, multiplier in enumerate(augmented.get("multipliers", ())):
-        if lowest <= multiplier <= highest:
-            own, note = with_failed(full(augmented, place), result, augmented["name"])
-            other, others = with_failed(full(zero_bias, place), result, zero_bias["name"])
-            note = "; ".join(filter(None, (note, others and f"without biases {others}")))
-            cases.append(Case(f"at {multiplier:g}", paired(own, other, factor=100), note=note))
-    twin, own = (with_failed(full(row), result, row["name"])[0] for row in (biased, augmented))
-    behind = 100 * (fmean(twin.values()) - fmean(own.values()))
-    if behind <= COMPARABLE or not cases:
+    zero_bias, biased, augmented = rows_of(result)
+    cases = [
+        less(f"at {factor:g}", at_contrast(place, augmented, result), at_contrast(place, zero_bias, result))
+        for place, factor in enumerate(FACTORS)
+        if lowest <= factor <= highest
+    ]
+    without, own = (fmean(at_contrast(0, row, result)[0]) for row in (biased, augmented))
+    if 100 * (without - own) <= COMPARABLE:
         return cases
-    note = f"undertrained, at full contrast {behind:.1f} points behind the same network without augmentation"
-    last = replace(cases[-1], note="; ".join(filter(None, (cases[-1].note, note))))
+    behind = f"undertrained, at full contrast {100 * (without - own):.1f} points behind itself without augmentation"
+    last = replace(cases[-1], note="; ".join(filter(None, (cases[-1].note, behind))))
     return [replace(case, is_open=True) for case in (*cases[:-1], last)]
 
 

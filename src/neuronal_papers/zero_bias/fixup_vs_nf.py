@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from neuronal.experiments import Recipe
 from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.judge import Above, Case, Claim, Result, paired
-from neuronal_papers.zero_bias.networks import CIFAR_RESNET18, SMALL_RESNET18, smoke, with_failed
-from neuronal_papers.zero_bias.table1 import FLAT, FLATNESS, figures, full, measure, rows_of, tables
+from neuronal_papers.judge import Above, Case, Claim, Result
+from neuronal_papers.zero_bias.networks import CIFAR_RESNET18, SMALL_RESNET18, less, smoke
+from neuronal_papers.zero_bias.table1 import FLAT, FLATNESS, at_contrast, figures, measure, rows_of, tables
 
 NARROW_RESNET9 = replace(smoke(SMALL_RESNET18), name="ResNet9", model="resnet9", model_options={"width": 8}, crop=1)
 
@@ -21,9 +21,8 @@ def _norms(recipe: Recipe) -> tuple[Recipe, ...]:
 
 def _ahead(result: Result) -> list[Case]:
     """Accuracy of normaliser-free networks less that of Fixup's, at full contrast."""
-    (fixup, failed), (nf, others) = (with_failed(full(row), result, row["name"]) for row in rows_of(result))
-    notes = [f"{way} {note}" for way, note in (("nf", others), ("fixup", failed)) if note]
-    return [Case("", paired(nf, fixup, factor=100), note="; ".join(notes))]
+    fixup, nf = (at_contrast(0, row, result) for row in rows_of(result))
+    return [less("", nf, fixup)]
 
 
 FIXUP_OR_NF = Reproduction(

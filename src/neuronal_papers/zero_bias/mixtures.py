@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from neuronal.certify import Budget, certify_cone, certify_hull
 from neuronal.data import load
-from neuronal.experiments import Record, Share, Work
+from neuronal.experiments import Recipe, Record, Share, Work
 from neuronal.geometry import group_by_pattern, outputs
 from neuronal.report import Column, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
@@ -168,23 +168,18 @@ def _most(what: str) -> Claim:
     return Claim(text, _proved, Above(MOST), unit=f"% of {what}", digits=".1f", beyond_paper=True)
 
 
+def _setting(*recipes: Recipe, **options: int) -> Setting:
+    return Setting(both(*recipes), {**options, "cone": False})
+
+
 CONVEX_REGION = Reproduction(
     name="zero_bias/convex_region",
     title="Convex mixtures of several images",
     where="Theorem 3 (4 in the workshop version)",
     scales={
-        "smoke": Setting(
-            both(smoke(TINY)),
-            {"groups": 5, "mixtures": 20, "certificates": 3, "points": 3, "bounds": 200, "cone": False},
-        ),
-        "small": Setting(
-            both(*GROWING),
-            {"groups": 100, "mixtures": 200, "certificates": 60, "points": 4, "bounds": 2000, "cone": False},
-        ),
-        "paper": Setting(
-            both(*GROWING),
-            {"groups": 1000, "mixtures": 1000, "certificates": 500, "points": 4, "bounds": 20_000, "cone": False},
-        ),
+        "smoke": _setting(smoke(TINY), groups=5, mixtures=20, certificates=3, points=3, bounds=200),
+        "small": _setting(*GROWING, groups=100, mixtures=200, certificates=60, points=4, bounds=2000),
+        "paper": _setting(*GROWING, groups=1000, mixtures=1000, certificates=500, points=4, bounds=20_000),
     },
     measure=measure,
     claims=(

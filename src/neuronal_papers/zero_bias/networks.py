@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe
-from neuronal_papers.judge import Case, Result, paired
+from neuronal_papers.judge import Case, Result
 
 BOTH = ("zero_bias", "standard")
+FACTORS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0001)
+"""The contrasts of the test."""
 # Accuracies that differ by no more points are similar: the largest difference in Table 1, whose rows the paper calls so.
 SIMILAR = 1.55
 
@@ -76,16 +78,16 @@ def smoke(recipe: Recipe) -> Recipe:
     )
 
 
-def with_failed(accuracy: Mapping[int, float], result: Result, name: str) -> tuple[dict[int, float], str]:
-    """Accuracy by seed, with runs that failed as runs at chance; and a note that names these."""
+def with_failed(accuracy: Mapping[int, float], result: Result, name: str) -> tuple[list[float], str]:
+    """Accuracy for every seed that was asked for, of runs that failed at chance; and a note that names these."""
     recipe = next(recipe for recipe in result["recipes"] if recipe["name"] == name)
+    chance = 1 / DATASETS[recipe["data"]].num_classes
     failed = [seed for seed in recipe["seeds"] if seed not in accuracy]
     note = f"failed, at chance: seed {', '.join(map(str, failed))}" if failed else ""
-    return {**accuracy, **dict.fromkeys(failed, 1 / DATASETS[recipe["data"]].num_classes)}, note
+    return [accuracy.get(seed, chance) for seed in recipe["seeds"]], note
 
 
-def without_less_with(result: Result, name: str, without: Mapping[int, float], biased: Mapping[int, float]) -> Case:
-    """Accuracy of a network without biases less that with them, in points, seed by seed."""
-    (own, failed), (other, others_failed) = (with_failed(of, result, name) for of in (without, biased))
-    notes = [f"{neuron} {note}" for neuron, note in zip(BOTH, (failed, others_failed), strict=True) if note]
-    return Case(name, paired(own, other, factor=100), note="; ".join(notes))
+def less(label: str, own: tuple[list[float], str], other: tuple[list[float], str]) -> Case:
+    """The one's accuracy less the other's, in points, seed by seed; both as :func:`with_failed` gives them."""
+    notes = [note for note in (own[1], other[1] and f"of the other {other[1]}") if note]
+    return Case(label, [100 * (a - b) for a, b in zip(own[0], other[0], strict=True)], note="; ".join(notes))

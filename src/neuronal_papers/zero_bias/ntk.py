@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from itertools import pairwise
@@ -170,14 +170,26 @@ def _descended(
 # What the claims are about
 
 
-def _shrinks(rows: Sequence[Mapping[str, Any]], key: str) -> list[Case]:
-    """For every size of biases the widest networks' distance as a part of the narrowest ones', seed by seed."""
+def _wide_to_narrow(rows: Sequence[Mapping[str, Any]], key: str) -> list[Case]:
+    """For every size of biases the number of the widest networks as a part of the narrowest ones', seed by seed."""
     cases = []
     for (beta,), of in grouped(rows, "beta").items():
         narrow, *_, wide = sorted(of, key=lambda row: row["width"])
         ratios = [b / a for a, b in zip(narrow[key]["values"], wide[key]["values"], strict=True)]
         cases.append(Case(f"beta {beta:g}", ratios))
     return cases
+
+
+def _distances(result: Result) -> list[Case]:
+    return _wide_to_narrow(result["result"]["approach"], "to_own_limit")
+
+
+def _changes(result: Result) -> list[Case]:
+    return _wide_to_narrow(result["result"]["training"], "change")
+
+
+def _shrinks(text: str, cases: Callable[[Result], list[Case]]) -> Claim:
+    return Claim(text, cases, Below(1.0), unit="of what it is in the narrowest networks", digits=".2f")
 
 
 def _limits(result: Result) -> Evidence:
@@ -248,28 +260,10 @@ def figures(result: Result) -> list[Drawing]:
     return drawings
 
 
-KERNELS = {
-    "data": ("normal", "mnist"),
-    "inputs": 40,
-    "variances": (2.0, 1.0),
-    "depths": (2, 4, 10),
-    "betas": (0.0, 0.1, 1.0),
-    "widths": (64, 256, 1024),
-    "depth": 2,
-    "steps": 200,
-    "seeds": (0, 1, 2),
-}
-FEW_KERNELS = {
-    "data": ("digits",),
-    "inputs": 8,
-    "variances": (2.0,),
-    "depths": (2,),
-    "betas": (0.0, 0.1),
-    "widths": (8, 64),
-    "depth": 1,
-    "steps": 5,
-    "seeds": (0, 1),
-}
+KERNELS = {"data": ("normal", "mnist"), "inputs": 40, "variances": (2.0, 1.0), "depths": (2, 4, 10), "seeds": (0, 1, 2)}
+KERNELS |= {"betas": (0.0, 0.1, 1.0), "widths": (64, 256, 1024), "depth": 2, "steps": 200}
+FEW_KERNELS = {"data": ("digits",), "inputs": 8, "variances": (2.0,), "depths": (2,), "seeds": (0, 1)}
+FEW_KERNELS |= {"betas": (0.0, 0.1), "widths": (8, 64), "depth": 1, "steps": 5}
 MANY_KERNELS = KERNELS | {"inputs": 200, "widths": (64, 256, 1024, 4096), "steps": 1000, "seeds": (0, 1, 2, 3, 4)}
 NTK = Reproduction(
     name="zero_bias/ntk",
@@ -282,21 +276,9 @@ NTK = Reproduction(
     },
     measure=measure,
     claims=(
-        Claim(
-            "Remark 1: with and without biases the kernel converges to a deterministic limit",
-            lambda result: _shrinks(result["result"]["approach"], "to_own_limit"),
-            Below(1.0),
-            unit="of the narrowest networks' distance",
-            digits=".2f",
-        ),
+        _shrinks("Remark 1: with and without biases the kernel converges to a deterministic limit", _distances),
         Fact("Remarks 1 and 2: it is the same limit with and without biases", _limits),
-        Claim(
-            "Remark 2: in the limit the kernel stays constant during training",
-            lambda result: _shrinks(result["result"]["training"], "change"),
-            Below(1.0),
-            unit="of the narrowest networks' change",
-            digits=".2f",
-        ),
+        _shrinks("Remark 2: in the limit the kernel stays constant during training", _changes),
     ),
     tables=tables,
     figures=figures,

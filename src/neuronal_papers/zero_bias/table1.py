@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from statistics import fmean, variance
 from typing import Any
@@ -15,6 +15,7 @@ from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, Within
 from neuronal_papers.zero_bias.networks import (
     CIFAR_RESNET18,
+    FACTORS,
     FASHION_CNN,
     FASHION_CNN_2,
     FASHION_CNN_4,
@@ -23,9 +24,9 @@ from neuronal_papers.zero_bias.networks import (
     SIMILAR,
     SMALL_RESNET18,
     both,
+    less,
     smoke,
     with_failed,
-    without_less_with,
 )
 
 Row = Mapping[str, Any]
@@ -82,15 +83,21 @@ def rows_of(result: Result, neuron: str = "") -> list[Row]:
     return [row for row in result["result"]["rows"] if neuron in ("", row["neuron"])]
 
 
-def full(row: Row, place: int = 0) -> dict[int, float]:
-    """Accuracy by seed at one of the contrasts, the full one if none is named."""
-    return {seed: curve[place] for seed, curve in zip(row["seeds"], row.get("accuracy", ()), strict=True)}
+def at_contrast(place: int, row: Row, result: Result) -> tuple[list[float], str]:
+    """Accuracy at one of the contrasts, 0 the full one, for every seed, of failed runs at chance; and what failed."""
+    accuracy = {seed: curve[place] for seed, curve in zip(row["seeds"], row.get("accuracy", ()), strict=True)}
+    return with_failed(accuracy, result, row["name"])
 
 
-def _curves(row: Row, result: Result, count: int) -> tuple[list[list[float]], str]:
-    """Accuracies at ``count`` contrasts, one list per seed, of failed runs at chance; and a note that names these."""
-    columns = [with_failed(full(row, place), result, row["name"]) for place in range(count)]
-    return [list(curve) for curve in zip(*(by_seed.values() for by_seed, _ in columns), strict=True)], columns[0][1]
+def _cases(result: Result, neuron: str, number: Callable[[Sequence[float], Row], float]) -> list[Case]:
+    """A case for every network of a neuron: a number of each seed's curve, in points."""
+    cases = []
+    for row in rows_of(result, neuron):
+        columns = [at_contrast(place, row, result) for place in range(len(FACTORS))]
+        curves = zip(*(column for column, _ in columns), strict=True)
+        label = row["name"] if neuron else f"{row['name']}, {row['neuron']}"
+        cases.append(Case(label, [100 * number(curve, row) for curve in curves], note=columns[0][1]))
+    return cases
 
 
 def _changes(result: Result) -> Evidence:
@@ -101,45 +108,26 @@ def _changes(result: Result) -> Evidence:
 
 
 def _falls(result: Result) -> list[Case]:
-    cases = []
-    for row in rows_of(result, "standard"):
-        curves, note = _curves(row, result, len(row.get("multipliers", [1])))
-        cases.append(Case(row["name"], [100 * (curve[0] - min(curve)) for curve in curves], note=note))
-    return cases
+    return _cases(result, "standard", lambda curve, _: curve[0] - min(curve))
 
 
 def _similar(result: Result) -> list[Case]:
-    biased = {row["name"]: row for row in rows_of(result, "standard")}
-    return [
-        without_less_with(result, row["name"], full(row), full(biased[row["name"]]))
-        for row in rows_of(result, "zero_bias")
-        if row["name"] in biased
-    ]
+    biased = {row["name"]: at_contrast(0, row, result) for row in rows_of(result, "standard")}
+    own = {row["name"]: at_contrast(0, row, result) for row in rows_of(result, "zero_bias") if row["name"] in biased}
+    return [less(name, own[name], biased[name]) for name in own]
 
 
 def _from_reported(result: Result) -> list[Case]:
     """Points of accuracy above the reported one, at full contrast."""
-    cases = []
-    for row in rows_of(result):
-        accuracy, note = with_failed(full(row), result, row["name"])
-        reported = result["reported"][row["neuron"]]["mean"]
-        values = [100 * (value - reported) for value in accuracy.values()]
-        cases.append(Case(f"{row['name']}, {row['neuron']}", values, note=note))
-    return cases
+    return _cases(result, "", lambda curve, row: curve[0] - result["reported"][row["neuron"]]["mean"])
 
 
 def _from_curve(result: Result) -> list[Case]:
     """Mean distance in points from the reported accuracies at the lower contrasts."""
-    reported = result["reported"]["standard"]["curve"]
-    cases = []
-    for row in rows_of(result, "standard"):
-        curves, note = _curves(row, result, len(reported))
-        distances = [
-            100 * fmean(abs(own - paper) for own, paper in zip(curve[1:], reported[1:], strict=True))
-            for curve in curves
-        ]
-        cases.append(Case(row["name"], distances, note=note))
-    return cases
+    reported = result["reported"]["standard"]["curve"][1:]
+    return _cases(
+        result, "standard", lambda curve, _: fmean(abs(a - b) for a, b in zip(curve[1:], reported, strict=True))
+    )
 
 
 def _variances(result: Result) -> Evidence:
