@@ -38,11 +38,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "data",
         *CORE,
     },
-    "bench": {"train", "probes", "certify", "geometry", "kernel", "models", "nn", "ops", "data", *CORE},
-    "report": {"bench", "experiments", "geometry", "convert", "train", "nn", "ops", "data", *CORE},
+    "report": {"experiments", "geometry", "convert", "train", "nn", "ops", "data", *CORE},
     "cli": {
         "report",
-        "bench",
         "experiments",
         "certify",
         "geometry",
@@ -109,8 +107,9 @@ def test_an_import_of_a_private_name_is_found(tmp_path):
     assert not_public([file]) == ["table.py: neuronal.data.catalogue.label_of", "table.py: neuronal.nn"]
 
 
-def test_the_library_imports_nothing_of_the_papers():
-    assert not [file for file in all_files() if "neuronal_papers" in {name.split(".")[0] for name in modules_of(file)}]
+def test_the_library_imports_nothing_of_the_papers_and_benchmarks():
+    above = {"neuronal_papers", "benchmarks"}
+    assert not [file for file in all_files() if above & {name.split(".")[0] for name in modules_of(file)}]
 
 
 def modules_of(file: Path) -> set[str]:

@@ -64,6 +64,11 @@ def test_other_words_go_to_the_command(checkout):
     assert log[-1] == "neuronal compare --name two words"
 
 
+def test_bench_goes_to_the_benchmarks(checkout):
+    _, log = call(checkout, "bench", "layers", "--rounds", "9")
+    assert log == [install(checkout, "lab"), "python -m benchmarks layers --rounds 9"]
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
 def test_a_change_of_requirements_installs_again(checkout, name):
     call(checkout, "neurons")

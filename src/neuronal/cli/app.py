@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from neuronal.cli import bench, certify, data
+from neuronal.cli import certify, data
 from neuronal.cli.audit import audit
 from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
@@ -38,7 +38,6 @@ app.command()(audit)
 app.command()(neurons)
 app.command()(models)
 app.add_typer(certify.app)
-app.add_typer(bench.app)
 app.add_typer(data.app)
 for point in entry_points(group="neuronal.commands"):
     # Other packages add commands, as neuronal_papers does.

@@ -19,7 +19,7 @@ import neuronal
 TRAINING = ("data", "models", "nn", "ops", "train")
 """Rooms whose code decides what comes of a training."""
 _PACKAGE = Path(__file__).parents[1]
-SHOWING = ("bench", "cli", "report")
+SHOWING = ("cli", "report")
 """Rooms whose code decides nothing of what is measured: they ask for it and show it."""
 
 

@@ -1,1 +1,0 @@
-"""What ``neuronal bench`` times, always against the plain torch layer in the same run."""
