@@ -42,7 +42,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         own = {neuron: [r for r in records if (r.recipe.name, r.recipe.family) == (name, neuron)] for neuron in neurons}
         curves = {neuron: {str(r.seed): _losses(r) for r in of} for neuron, of in own.items()}
         accuracy = {neuron: [r.metrics["accuracy"] for r in of] for neuron, of in own.items()}
-        networks.append({"name": name, "curves": curves, "accuracy": accuracy} | _distances(curves))
+        networks.append({"name": name, "curves": curves, "accuracy": accuracy} | distances(curves))
     return {"networks": networks}
 
 
@@ -55,7 +55,8 @@ def factor(a: Sequence[float], b: Sequence[float]) -> float:
     return exp(fmean(abs(log(p / q)) for p, q in zip(a, b, strict=True)))
 
 
-def _distances(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float | None]:
+def distances(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float | None]:
+    """Mean factor between two neurons with the same seed, and between two seeds of one neuron."""
     first, *others = curves.values()
     between = [factor(first[s], other[s]) for other in others for s in first if s in other]
     within = [factor(a, b) for of in curves.values() for a, b in combinations(of.values(), 2)]

@@ -1,0 +1,169 @@
+"""Measurements of the zero-bias paper against plain loops, networks known by heart, and numbers worked out by hand."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from neuronal.experiments.run import trained
+from neuronal_papers.core import Setting
+from neuronal_papers.registry import reproductions
+from neuronal_papers.reproduce import read_result, reproduce
+from neuronal_papers.studies import pairs
+from neuronal_papers.zero_bias import interpolation, mixtures, training_curves
+from tests.vision import vision
+
+
+def quadrants():
+    """The identity behind a ReLU: one pattern for each quadrant, and in the first one two classes."""
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 2, bias=False))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.eye(2))
+        model[2].weight.copy_(torch.eye(2))
+    return model
+
+
+def test_neighbours_are_the_nearest_of_another_class():
+    x, y = torch.randn(30, 2), torch.randint(3, (30,))
+    right = torch.rand(30) > 0.2
+    a, b = pairs.neighbours_of_another_class(x, y, right, 10, torch.Generator().manual_seed(1))
+    assert len(a) == 10
+    for i, j in zip(a.tolist(), b.tolist(), strict=True):
+        possible = [k for k in range(30) if right[k] and y[k] != y[i]]
+        assert j == min(possible, key=lambda k: (x[i] - x[k]).norm().item())
+
+
+def test_equal_patterns_are_counted_as_a_loop_would():
+    model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
+    x = torch.randn(60, 2)
+    with torch.no_grad():
+        signs, predicted = model[0](x) > 0, model(x).argmax(1)
+    alike = [(i, j) for i in range(60) for j in range(i) if predicted[i] == predicted[j]]
+    equal = sum(bool((signs[i] == signs[j]).all()) for i, j in alike)
+    assert equal
+    share = pairs.same_pattern(model, x, predicted)
+    assert (share.count, share.total) == (equal, len(alike))
+
+
+def test_crossings_of_a_network_known_by_heart():
+    """Scores -|x| + 1/2 and |x| - 1/2: from -1 to 0 the class changes once, at x = -1/2."""
+    model = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 2))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0], [-1.0]]))
+        model[0].bias.zero_()
+        model[2].weight.copy_(torch.tensor([[-1.0, -1.0], [1.0, 1.0]]))
+        model[2].bias.copy_(torch.tensor([0.5, -0.5]))
+    x, y = torch.tensor([[-1.0], [0.0], [1.0]]), torch.tensor([1, 0, 1])
+    found = pairs.crossing(model, x, y, torch.tensor([0]), torch.tensor([1]))
+    assert (found["direct"]["count"], found["through_others"]["count"], found["pairs"]) == (1, 0, 1)
+    assert found["median_first"] == pytest.approx(0.5)
+    through = pairs.crossing(model, x, y, torch.tensor([0]), torch.tensor([2]))
+    assert through["direct"]["count"] == 0
+    assert through["median_pieces"] == 2
+
+
+def test_a_trained_network_is_examined_and_of_one_that_died_nothing_is_proved(monkeypatch):
+    recipe = replace(pairs.DIGITS, widths=(8,), epochs=2, family="zero_bias")
+    _, model = trained(recipe, 0)
+    row = pairs.examine(model, recipe, 0, pairs=20, crossings=3)
+    assert row["certified"]["total"] == 20 == row["certified"]["count"] + row["refuted"] + row["unknown"]
+    assert row["crossing"]["pairs"] == 3
+    with torch.no_grad():
+        for p in model.parameters():
+            p.zero_()
+    asked = pairs.examine(model, recipe, 0, pairs=4, crossings=2)
+    monkeypatch.setattr(pairs, "certify_segments", None)
+    assert asked["unknown"] == pairs.examine(model, recipe, 0, pairs=4, crossings=2)["unknown"] == 4
+
+
+def test_pairs_of_equal_pattern_are_drawn_from_all():
+    model = quadrants()
+    # The last is the image of the fifth again.
+    x = torch.tensor([[2.0, 1.0], [3.0, 1.0], [1.0, 2.0], [1.0, 3.0], [1.0, 4.0], [-1.0, -1.0], [1.0, 4.0]])
+    predicted = model(x).argmax(1)
+
+    def drawn(count, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        return interpolation.pairs_of_equal_pattern(model, x, predicted, count, generator)
+
+    assert sorted(drawn(100)) == [(0, 1), (2, 3), (2, 4), (2, 6), (3, 4), (3, 6)]
+    assert drawn(0) == []
+    assert len({pair for seed in range(20) for pair in drawn(1, seed)}) > 2
+
+
+def test_interpolants_of_another_class_are_counted():
+    """From (3, 1) to (1, 3) the classes meet in the middle; between (3, 1) and (2, 1) they do not."""
+    x = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 1.0]])
+    predicted = torch.tensor([0, 1, 0])
+    count = interpolation.interpolants_that_differ(quadrants(), x, predicted, [(0, 1), (0, 2)], steps=100)
+    assert count == 50
+
+
+def test_only_groups_of_one_pattern_and_class_are_mixed():
+    """Three of the first quadrant below the diagonal; the fourth is above it, and the origin is a pattern of its own."""
+    x = torch.tensor([[3.0, 1.0], [2.0, 1.0], [5.0, 1.0], [1.0, 2.0], [-1.0, -1.0]])
+    model = quadrants()
+    predicted = model(x).argmax(1)
+    (group,) = mixtures.groups_of_equal_pattern(model, x, predicted, 10)
+    assert group.tolist() == [0, 1, 2]
+    # With a bias that lets the second class win near the origin, scaling down leaves the class and averaging does not.
+    biased = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    biased[0].load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    biased[2].load_state_dict({"weight": torch.eye(2), "bias": torch.tensor([0.0, 0.5])})
+    predicted = biased(x).argmax(1)
+
+    def changed(model, cone):
+        generator = torch.Generator().manual_seed(0)
+        return mixtures.mixtures_that_differ(model, x, predicted, [group], 200, generator, cone=cone)
+
+    assert (changed(biased, False), changed(model, False), changed(model, True)) == (0, 0, 0)
+    assert changed(biased, True) > 0
+
+
+def test_distances_are_factors_between_losses():
+    """Twice as large in one epoch and the same in the next is a factor of the root of two; seeds differ by three."""
+    curves = {"zero_bias": {"0": [1.0, 1.0], "1": [3.0, 3.0]}, "standard": {"0": [2.0, 1.0], "1": [6.0, 3.0]}}
+    assert training_curves.distances(curves) == pytest.approx({"between": 2**0.5, "within": 3})
+
+
+def test_wide_networks_are_near_their_limit(tmp_path):
+    """At width 512 within a third: inputs and weights drawn from one stream were five times as far."""
+    one = reproductions()["zero_bias/ntk"]
+    options = {**one.scales["smoke"].options, "data": ("normal",), "widths": (16, 512), "inputs": 10, "seeds": (0, 1)}
+    small = replace(one, scales={"small": Setting(options=options)})
+    for row in read_result(reproduce(small, "small", runs=tmp_path, results=tmp_path))["result"]["approach"]:
+        assert row["to_own_limit"]["mean"] < (0.33 if row["width"] == 512 else 2)
+
+
+ZERO_IMAGE = "zero_bias/zero_image"
+
+
+def test_models_by_name_at_the_zero_image(tmp_path):
+    """The last layer's bias is all that is left of an untrained one at zero, and it is nearly uniform."""
+    vision()
+    result = reproduce(reproductions()[ZERO_IMAGE], "smoke", runs=tmp_path, results=tmp_path, models=["timm:resnet18"])
+    row = read_result(result)["result"]["rows"][-1]
+    assert (row["name"], row["classes"]) == ("timm:resnet18", 1000)
+    assert 0.99 < row["entropy"] < 1 - 1e-6
+
+
+def test_published_weights_are_asked_for_in_each_librarys_words(tmp_path, monkeypatch):
+    asked = {}
+
+    def made(source, **arguments):
+        asked[source] = arguments
+        return nn.Sequential(nn.Flatten(), nn.Linear(3 * 224 * 224, 2))
+
+    monkeypatch.setattr("neuronal_papers.zero_bias.zero_image.from_source", made)
+    one, names = reproductions()[ZERO_IMAGE], ["timm:a", "torchvision:b", "c.safetensors"]
+    reproduce(one, "smoke", runs=tmp_path, results=tmp_path, models=names, pretrained=True)
+    assert asked == {"timm:a": {"pretrained": True}, "torchvision:b": {"weights": "DEFAULT"}, "c.safetensors": {}}
+    reproduce(one, "smoke", runs=tmp_path, results=tmp_path, models=names)
+    assert asked == {name: {} for name in names}
+
+
+def test_a_wrong_model_is_found_before_anything_is_trained(tmp_path):
+    with pytest.raises(ValueError, match="Unknown model 'resnet81'"):
+        reproduce(reproductions()[ZERO_IMAGE], "smoke", runs=tmp_path, results=tmp_path, models=["resnet81"])
+    assert not list(tmp_path.rglob("*.json"))
