@@ -125,7 +125,7 @@ def never(measure: str, names: Sequence[str], beside: Sequence[str] = ()) -> Cal
         looks = sum(len(shares) for row in rows for shares in _over_training(row, measure).values())
         above = sum(share > 0 for share in worst)
         most = 100 * max(worst, default=0)
-        text = f"seen in {above} of {_networks(len(worst))}, at {looks} looks, of at most {most:.2f}%"
+        text = f"at most {most:.2f}% at {looks} looks at {_networks(len(worst))}, above 0 in {above}"
         others = [(_most(row, measure) or 0.0, row["name"]) for row in _named(result, beside)]
         if others:
             text += "; {1}: up to {0:.1f}%".format(*max(others))

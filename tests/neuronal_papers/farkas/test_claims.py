@@ -1,0 +1,118 @@
+"""Claims on made-up results that leave no doubt."""
+
+import pytest
+
+from neuronal_papers.farkas import REPRODUCTIONS
+from neuronal_papers.farkas.activity import MEASURES
+from neuronal_papers.farkas.runs import learnt
+
+LOW, HIGH, OFF = (0.40, 0.41, 0.42), (0.60, 0.61, 0.621), (0.1, 0.1, 0.1)
+BY_NAME = {one.name: one for one in REPRODUCTIONS}
+CERTIFIED = {"layers": 4, "certified": 4, "refuted": 0, "unknown": 0, "margin": 0.05, "checked": True}
+
+
+def row(name, accuracies, broken=(), **more):
+    seeds = {str(seed): accuracy for seed, accuracy in enumerate(accuracies) if seed not in broken}
+    neuron = "farkas" if "arkas" in name else "standard"
+    curves = {seed: [a, a] for seed, a in seeds.items()}
+    made = {"name": name, "neuron": neuron, "parameters": 1, "while_training": curves}
+    return made | learnt(seeds, {str(seed): "nan" for seed in broken}, 0.1) | more
+
+
+def outcomes(name, *rows, scale="small"):
+    """Of the claims, from the first to the last; with the epochs that recipes of this scale have."""
+    one = BY_NAME[f"farkas/{name}"]
+    recipes = [recipe.to_json() for recipe in one.scales[scale].recipes]
+    result = {"reproduction": one.name, "command": "", "scale": scale, "recipes": recipes}
+    return [found.outcome for found in one.findings(result | {"result": {"rows": list(rows), "chance": 0.1}})]
+
+
+@pytest.mark.parametrize(
+    ("farkas", "plain", "outcome"),
+    [
+        (HIGH, LOW, "holds"),
+        (LOW, HIGH, "fails"),
+        ((0.6, 0.3, 0.5), LOW, "inconclusive"),
+        (HIGH, (0.10, 0.11, 0.12), "holds"),
+        (OFF, OFF, "inconclusive"),
+    ],
+)
+def test_lower_errors_without_norm(farkas, plain, outcome):
+    rows = [row(f"{net}50, no norm", a) for net, a in (("FarkasNet", farkas), ("ResNet", plain))]
+    assert outcomes("table1_cifar10", *rows) == [outcome, "not measured", "not measured"]
+
+
+def test_who_stayed_at_chance_for_too_few_epochs_may_only_be_slow():
+    # 18 layers have 2.4 epochs at their first rate, 50 layers 7.2.
+    for depth, outcome in ((18, "inconclusive"), (50, "holds")):
+        rows = row(f"FarkasNet{depth}, no norm", HIGH), row(f"ResNet{depth}, no norm", OFF)
+        assert outcomes("table1_cifar10", *rows)[0] == outcome
+    # One that broke down needs no more of them.
+    rows = row("FarkasNet18, no norm", HIGH), row("ResNet18, no norm", LOW, broken=(0, 1, 2))
+    assert outcomes("table1_cifar10", *rows)[0] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("own", "outcome"), [(LOW, "holds"), (HIGH, "fails"), ((0.3, 0.5, 0.4), "inconclusive"), (OFF, "inconclusive")]
+)
+def test_errors_within_a_margin(own, outcome):
+    rows = row("FarkasNet50, batch norm", own), row("ResNet50, batch norm", LOW if own != OFF else OFF)
+    assert outcomes("table1_cifar10", *rows)[2] == outcome
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "broken", "trains", "fails"),
+    [
+        (LOW, (), "holds", "false as stated"),
+        (LOW, (1,), "false as stated", "false as stated"),
+        (LOW, (0, 1, 2), "false as stated", "holds"),
+        ((0.4, 0.1, 0.4), (), "inconclusive", "false as stated"),
+        (OFF, (), "inconclusive", "inconclusive"),
+    ],
+)
+def test_every_run_trains_or_none(accuracies, broken, trains, fails):
+    means = [row(f"FarkasNet{depth} mean, rate 0.1", accuracies, broken) for depth in (18, 50)]
+    sums = [row(f"FarkasNet{depth} sum, rate 0.1", accuracies, broken) for depth in (18, 50)]
+    assert outcomes("sum_vs_mean", *means, *sums)[:2] == [fails, trains]
+    # After five epochs at the first rate one at chance has failed.
+    late = outcomes(
+        "deep_large_lr", row("FarkasNet101 mean, rate 0.1", accuracies, broken), row("ResNet101, rate 0.1", OFF)
+    )
+    assert late == [trains if trains != "inconclusive" else "false as stated", "holds"]
+
+
+def test_best_rates_are_those_of_training_images():
+    rows = [row("FarkasNet34, rate 0.01", LOW), row("FarkasNet34, rate 0.1", HIGH), row("FixUp34, rate 0.01", LOW)]
+    rows += [row("FixUp34, rate 0.1", HIGH, broken=(0,)), row("ResNet34, no norm, rate 0.05", HIGH)]
+    assert outcomes("table4_best_practice", *rows)[1:3] == ["inconclusive", "inconclusive"]
+    rows[1]["while_training"] = {seed: [0.9, 0.2] for seed in "012"}
+    assert outcomes("table4_best_practice", *rows)[1] == "fails"
+    assert outcomes("table4_best_practice", *rows[:3], rows[4])[2] == "inconclusive"
+
+
+def activity(name, dead, *, silent=0.0, proof=CERTIFIED, accuracy=0.5, broken=()):
+    over = {str(seed): {name: [silent] for name in MEASURES} | {"dead_units": [0.0, d]} for seed, d in enumerate(dead)}
+    proofs = {seed: proof for seed in over if int(seed) not in broken}
+    return row(name, [accuracy] * len(dead), broken, over_training=over, certificates=proofs)
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, ["holds", "holds", "holds", "false as stated", "holds"]),
+        ({"silent": 0.1}, ["holds", "false as stated", "holds", "false as stated", "holds"]),
+        ({"proof": CERTIFIED | {"certified": 3}}, ["holds", "holds", "inconclusive", "false as stated", "holds"]),
+        ({"proof": CERTIFIED | {"certified": 3, "refuted": 1}}, ["holds", "holds", *["false as stated"] * 2, "holds"]),
+        # What never learnt is not what the paper means by no dead units.
+        ({"accuracy": 0.1}, ["holds", "holds", "holds", "not measured", "holds"]),
+        ({"dead": (0.0, 0.0, 0.0)}, ["holds", "holds", "holds", "holds", "holds"]),
+        ({"dead": (0.4, 0.4, 0.4)}, ["holds", "holds", "holds", "false as stated", "fails"]),
+        ({"broken": (0, 1, 2)}, ["holds", *["not measured"] * 4]),
+    ],
+)
+def test_activity(own, expected):
+    plain, farkas = (
+        activity("4 x 64, standard", (0.3, 0.31, 0.32)),
+        activity("4 x 64, Farkas sum", **{"dead": (0.1, 0.1, 0.1)} | own),
+    )
+    assert outcomes("dead_units", plain, farkas)[:5] == expected

@@ -1,0 +1,106 @@
+"""What is measured, against closed formulas, differences of losses, signs of pre-activations and layers made by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from neuronal.data import Split
+from neuronal.experiments import Work
+from neuronal.nn import FarkasLinear
+from neuronal_papers.core import Setting
+from neuronal_papers.farkas import born_dead, cutoff
+from neuronal_papers.farkas.activity import MEASURES, certified, measure, off
+from neuronal_papers.farkas.born_dead import AWAY, NETWORKS, clouds, facing_away, facing_one, hidden_gradient, lines
+from neuronal_papers.farkas.small_networks import FASHION, smoke
+
+
+@pytest.mark.parametrize("units", [2, 3, 8, 20])
+def test_the_smallest_largest_is_the_mean_of_the_biases(units):
+    # All units can be made equal, and their sum is that of the biases, whatever the input.
+    draw = np.random.default_rng(units)
+    rows, bias = draw.standard_normal((units - 1, units - 1)), draw.standard_normal(units)
+    found = cutoff.smallest_largest(np.vstack([rows, -rows.sum(0)]), bias)
+    assert found == pytest.approx(bias.mean(), abs=1e-7)
+
+
+def test_what_each_condition_leaves():
+    rows = cutoff.measure(Setting(options={"units": (8,), "cutoffs": (-1.0, 0.0, 1.0), "seeds": (0, 1)}), None)["rows"]
+    least = {(row["condition"], row["cutoff"]): row["smallest"] for row in rows}
+    for (condition, c), found in least.items():
+        assert found == pytest.approx([c if condition == "ours" else c / 8] * 2, abs=cutoff.EXTRA)
+    assert len(least) == 7
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_units_face_away_from_the_points(seed):
+    x, y = clouds(seed)
+    w, b = facing_away(x, seed)
+    assert w.norm() == pytest.approx(1)
+    assert (x @ w + b).max().item() == pytest.approx(-AWAY, abs=1e-5)
+    w, b = facing_one(x, y)
+    assert not (x @ w + b > 0)[y == 0].any()
+    assert (x @ w + b > 0)[y == 1].double().mean() > 0.75
+    # The clouds are apart: the first coordinate tells them.
+    assert x[y == 0, 0].max() < x[y == 1, 0].min()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_gradient_is_that_of_differences(name):
+    x, y = clouds(0)
+    model, x = born_dead.network(name, x, y, 0).double(), x.double()
+    squares = 0.0
+    for parameter in model[0].parameters():
+        for i in range(parameter.numel()):
+            losses = []
+            with torch.no_grad():
+                for step in (1e-5, -2e-5):
+                    parameter.view(-1)[i] += step
+                    losses.append(cross_entropy(model(x), y).item())
+                parameter.view(-1)[i] += 1e-5
+            squares += ((losses[0] - losses[1]) / 2e-5) ** 2
+    # Batch norm takes a bias and a scale away; what is left of that gradient is rounding and eps.
+    assert hidden_gradient(model, x, y) == pytest.approx(squares**0.5, rel=1e-4, abs=1e-6)
+    assert (hidden_gradient(model, x, y) == 0) == (name in ("standard", "standard, two units"))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_lines_are_where_units_switch(name):
+    x, y = clouds(1)
+    model = born_dead.network(name, x, y, 1)
+    z, drawn = model[:-2](x).detach(), torch.tensor(lines(model, x, name))
+    far = z.abs() > 1e-3
+    assert ((x @ drawn[:, :2].T + drawn[:, 2]).sign() == z.sign())[far].all()
+    assert far.double().mean() > 0.9
+
+
+def network(first):
+    return nn.Sequential(nn.Flatten(), first, nn.ReLU(), nn.Linear(2, 2)).double()
+
+
+def test_a_layer_that_faces_away_is_dead_and_refuted_and_a_farkas_layer_keeps_its_promise():
+    images = Split(torch.rand(20, 1, 1, 2).double(), torch.zeros(20, dtype=torch.long))
+    away = nn.Linear(2, 2)
+    nn.init.constant_(away.weight, -1.0)
+    nn.init.constant_(away.bias, -0.5)
+    assert off(network(away), images) == dict.fromkeys(MEASURES, 1.0)
+    found = certified(network(away), images)
+    assert (found["refuted"], found["certified"], found["checked"]) == (1, 0, True)
+    farkas = network(FarkasLinear(2, 2))
+    found = certified(farkas, images)
+    assert (found["refuted"], found["certified"], found["checked"]) == (0, 1, True)
+    assert found["margin"] == pytest.approx(farkas[1].promise().item(), rel=1e-6)
+    assert off(farkas, images)["silent"] == 0
+
+
+def test_shares_before_training_and_after_every_epoch_and_a_training_that_breaks_down(tmp_path):
+    sound = replace(smoke(FASHION), name="sound", epochs=2)
+    setting = Setting((sound, replace(sound, name="wild", lr=1e9)), {"images": 50, "classes": 10})
+    row, wild = measure(setting, Work(tmp_path))["rows"]
+    assert {name: len(shares) for name, shares in row["over_training"]["0"].items()} == dict.fromkeys(MEASURES, 3)
+    assert row["certificates"]["0"]["layers"] == 4
+    assert "loss became" in wild["failed"]["0"]
+    assert (wild["certificates"], wild["accuracy"]) == ({}, {})
