@@ -1,9 +1,8 @@
 """Mohedano, Bertalmío and others: Updating the standard neuron model in artificial neural networks."""
 
+from neuronal_papers.implicit_bias.accuracy_curve import DATA_FRACTION, EXPRESSIVITY
 from neuronal_papers.implicit_bias.boundary_2d import BOUNDARY_2D
-from neuronal_papers.implicit_bias.data_fraction import DATA_FRACTION
 from neuronal_papers.implicit_bias.energy import ENERGY
-from neuronal_papers.implicit_bias.expressivity import EXPRESSIVITY
 from neuronal_papers.implicit_bias.jacobian import JACOBIAN
 from neuronal_papers.implicit_bias.learning_speed import LEARNING_SPEED
 from neuronal_papers.implicit_bias.memorisation import MEMORISATION

@@ -1,4 +1,4 @@
-"""Accuracy against what training had, for both neurons: what Figures 3, 6, 7 and 8 share."""
+"""Accuracy against what training had: data and parameters (Figures 3 and 6), and what Figures 7 and 8 share with these."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from torch import nn
 
 from neuronal.data import load
-from neuronal.experiments import Record, Work, training_data
+from neuronal.experiments import Recipe, Record, Work, training_data
 from neuronal.probes import curvature
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.implicit_bias.compared import (
     NEURON,
     OVER_SEEDS,
@@ -25,9 +25,9 @@ from neuronal_papers.implicit_bias.compared import (
     over_seeds,
     percents,
 )
-from neuronal_papers.implicit_bias.networks import NEURONS
+from neuronal_papers.implicit_bias.networks import ALL_DIGITS, CHOSEN, CUT, LEARNT_ALONE, NEURONS, SHORT, pair, scales
 from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device
-from neuronal_papers.judge import Result
+from neuronal_papers.judge import Above, Case, Claim, Result, paired
 from neuronal_papers.tuning import measured
 
 AXES: dict[str, Callable[[Record], float]] = {
@@ -168,3 +168,77 @@ def lines(networks: Sequence[Row], value: Value, factor: float = 1, kind: str = 
         curves = zip(*([factor * value(run) for run in one["runs"]] for one in own), strict=True)
         found.append(Line(number, f"{neuron}{kind}", [one["x"] for one in own], list(curves), style))
     return found
+
+
+def _fractions(recipe: Recipe) -> tuple[Recipe, ...]:
+    shares = (0.1, 0.5) if recipe.data == "digits" else (0.05, 0.1, 0.2, 0.5, 1.0)
+    return pair(*(replace(recipe, name=f"{recipe.name}, {100 * s:g}% of the data", fraction=s) for s in shares))
+
+
+def leads(result: Result) -> list[Case]:
+    """Accuracy minus the standard neuron's with the same data, in points."""
+    found = both(result, ACCURACY)
+    return [Case(one.label, paired(one.own, one.standard, 100), note=one.note) for one in found]
+
+
+def against_all(result: Result) -> list[Case]:
+    """Accuracy with less data minus the standard neuron's with all of it, in points."""
+    found = both(result, ACCURACY, "fraction")
+    whole = {one.data: one.standard for one in found if one.x == 1}
+    return [
+        Case(one.label, paired(one.own, whole[one.data], 100), note=one.note)
+        for one in found
+        if one.x < 1 and one.data in whole
+    ]
+
+
+DATA_FRACTION = Reproduction(
+    name="implicit_bias/data_fraction",
+    title="Accuracy against the fraction of training data",
+    where="Figure 3",
+    scales=scales(
+        _fractions, {"axis": "fraction of the training data"}, digits=ALL_DIGITS, small={"tuned_at": {"fraction": 1.0}}
+    ),
+    measure=measure,
+    claims=(
+        Claim(
+            "With some share of the training data, implicit bias is as accurate as the standard neuron with all of it",
+            against_all,
+            Above(),
+            needs="some",
+        ),
+        Claim("Implicit bias is more accurate than the standard neuron with the same data", leads, Above()),
+    ),
+    tables=tables,
+    figures=figures,
+    criteria="Fewer data suffice if the accuracy with them is above the standard neuron's with all.",
+    departs=(
+        f"{CHOSEN} Epochs are the same for every share, so a smaller one has fewer steps. {CUT} The rate is chosen with "
+        f"all of the data and used with every share of them. {LEARNT_ALONE}"
+    ),
+)
+
+
+def _widths(recipe: Recipe) -> tuple[Recipe, ...]:
+    widths = {"digits": (1, 2), "cifar10": (4, 8, 16)}.get(recipe.data, (1, 2, 3, 5, 8))
+    sizes = [{"depth": dict(recipe.model_options)["depth"], "width": width} for width in widths]
+    return pair(*(replace(recipe, name=f"{recipe.name}, {s['width']} channels", model_options=s) for s in sizes))
+
+
+SIZE = dict(SHORT.model_options)
+EXPRESSIVITY = Reproduction(
+    name="implicit_bias/expressivity",
+    title="Accuracy against the number of parameters",
+    where="Figure 6",
+    scales=scales(_widths, {"axis": "parameters"}, digits=ALL_DIGITS, small={"tuned_at": {"model_options": SIZE}}),
+    measure=measure,
+    # Couplings are parameters too, so networks of one name are compared.
+    claims=(Claim("Implicit bias is more accurate than the standard neuron at the same size", leads, Above()),),
+    tables=tables,
+    figures=figures,
+    criteria="Networks with the same number of channels are compared.",
+    departs=(
+        f"{CHOSEN} Sizes are made by the number of channels, as in the paper; a coupling per layer is learnt besides. {CUT} "
+        f"The rate is chosen with {SIZE['width']} channels and used with every number of them. {LEARNT_ALONE}"
+    ),
+)

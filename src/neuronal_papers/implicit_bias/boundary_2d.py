@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -155,67 +156,48 @@ def kinds(result: Result) -> tuple[Row, list[dict[str, Any]]]:
     return standard, others
 
 
-def _by_seed(one: Row, key: str) -> dict[int, float]:
-    return {run["seed"]: run[key] for run in one["runs"]}
+def _label(one: Row) -> str:
+    return "" if one["coupling"] is None else f"coupling {one['coupling']:g}, slope {one['slope']:g}"
+
+
+def _gains(one: Row, other: Row, key: str, factor: float = 1.0) -> list[float]:
+    """Own numbers minus those of another network, seed by seed."""
+    own, others = ({run["seed"]: run[key] for run in network["runs"]} for network in (one, other))
+    return paired(own, others, factor)
 
 
 def more_accurate(result: Result) -> list[Case]:
-    """Accuracy minus the standard network's, in points."""
+    """Points of accuracy above the standard network's."""
     standard, others = kinds(result)
-    return [
-        Case(
-            f"coupling {one['coupling']:g}, slope {one['slope']:g}",
-            paired(_by_seed(one, "accuracy"), _by_seed(standard, "accuracy"), 100),
-        )
-        for one in others
-    ]
+    return [Case(_label(one), _gains(one, standard, "accuracy", 100)) for one in others]
 
 
-def _hollow(one: Row, label: str = "") -> Case:
-    values = [100 * run["hollow"] for run in one["runs"]]
-    many = sum(value >= CONVEX for value in values)
-    note = f"{many} of {len(values)} seeds at {CONVEX:g}% or more, the largest {max(values):.1f}%" if many else ""
-    return Case(label, values, note=note)
+def hollow(networks: Iterable[Row]) -> list[Case]:
+    """Percent of midpoints that are outside the rounder class; seeds that are not convex are counted."""
+    cases = []
+    for one in networks:
+        values = [100 * run["hollow"] for run in one["runs"]]
+        many = sum(value >= CONVEX for value in values)
+        note = f"{many} of {len(values)} seeds at {CONVEX:g}% or more, the largest {max(values):.1f}%" if many else ""
+        cases.append(Case(_label(one), values, note=note))
+    return cases
 
 
-def hollow_standard(result: Result) -> list[Case]:
-    return [_hollow(kinds(result)[0])]
-
-
-def hollow_others(result: Result) -> list[Case]:
-    return [_hollow(one, f"coupling {one['coupling']:g}, slope {one['slope']:g}") for one in kinds(result)[1]]
-
-
-def _bending(chosen: Iterable[Row], key: str) -> list[Case]:
-    """How much more the boundary bends at the next larger size of a coupling, or slope."""
+def bending(result: Result, key: str) -> list[Case]:
+    """How much more the boundary bends at the next larger slope, or size of a negative coupling; the other is fixed."""
+    fixed = {"coupling": "slope", "slope": "coupling"}[key]
+    chosen = [one for one in kinds(result)[1] if one[fixed] == result["options"][fixed] and one["coupling"] < 0]
     ordered = sorted(chosen, key=lambda one: abs(one[key]))
     return [
-        Case(
-            f"{later[key]:g} after {earlier[key]:g}",
-            paired(_by_seed(later, "curvature"), _by_seed(earlier, "curvature")),
-        )
+        Case(f"{later[key]:g} after {earlier[key]:g}", _gains(later, earlier, "curvature"))
         for earlier, later in pairwise(ordered)
     ]
 
 
-def by_coupling(result: Result) -> list[Case]:
-    slope = result["options"]["slope"]
-    return _bending((one for one in kinds(result)[1] if one["slope"] == slope and one["coupling"] < 0), "coupling")
-
-
-def by_slope(result: Result) -> list[Case]:
-    coupling = result["options"]["coupling"]
-    return _bending((one for one in kinds(result)[1] if one["coupling"] == coupling), "slope")
-
-
-def _or_nothing(key: str) -> Callable[[Row], str]:
-    return lambda one: "" if one[key] is None else f"{one[key]:g}"
-
-
 COLUMNS = (
     NEURON,
-    Column("coupling", _or_nothing("coupling")),
-    Column("slope", _or_nothing("slope")),
+    Column("coupling", lambda one: "" if one["coupling"] is None else f"{one['coupling']:g}"),
+    Column("slope", lambda one: "" if one["slope"] is None else f"{one['slope']:g}"),
     percents("accuracy (%)", at("accuracy")),
     over_seeds("curvature", at("curvature"), ".2g"),
     percents("hollow (%)", at("hollow")),
@@ -271,7 +253,7 @@ FULL = {
     "epochs": 400,
     "grid": 201,
 }
-MIDPOINTS = "% of midpoints outside the rounder class"
+MIDPOINTS: Any = {"unit": "% of midpoints outside the rounder class", "digits": ".2f"}
 BENDS = "more curvature of the boundary's strongest tenth"
 BOUNDARY_2D = Reproduction(
     name="implicit_bias/boundary_2d",
@@ -286,20 +268,22 @@ BOUNDARY_2D = Reproduction(
             Above(),
         ),
         Claim(
-            "A standard network makes a convex polygon", hollow_standard, Below(CONVEX), unit=MIDPOINTS, digits=".2f"
+            "A standard network makes a convex polygon",
+            lambda result: hollow([kinds(result)[0]]),
+            Below(CONVEX),
+            **MIDPOINTS,
         ),
         Claim(
             "Implicit bias, at some coupling and slope, makes a shape that is not convex",
-            hollow_others,
+            lambda result: hollow(kinds(result)[1]),
             Above(CONVEX),
-            unit=MIDPOINTS,
-            digits=".2f",
             needs="some",
+            **MIDPOINTS,
         ),
-        Claim(
-            "The boundary becomes more curved with the size of a negative coupling", by_coupling, Above(), unit=BENDS
+        *(
+            Claim(f"The boundary becomes more curved with the {words}", partial(bending, key=key), Above(), unit=BENDS)
+            for key, words in (("coupling", "size of a negative coupling"), ("slope", "slope"))
         ),
-        Claim("The boundary becomes more curved with the slope", by_slope, Above(), unit=BENDS),
     ),
     tables=tables,
     figures=figures,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from math import inf, log
 from random import Random
 from typing import Any
@@ -128,51 +129,39 @@ def lowest(result: Result) -> Evidence:
     return Evidence(tried, lower + sum(one["steepest"] >= CRITICAL for one in solved), numbers)
 
 
-def _unique(result: Result, low: float, high: float) -> Evidence:
+def _most(row: Mapping[str, Any]) -> int:
+    return int(max(row["solutions"]))
+
+
+def unique(result: Result, low: float, high: float) -> Evidence:
     """Pairs of coupling and slope whose product is in a range: more than one solution refutes that there is one."""
     rows = [row for row in result["result"]["rows"] if low <= row["product"] < high]
-    if not rows:
-        return Evidence(0, 0, "no pair in this range")
-    products = [row["product"] for row in rows]
+    products = [row["product"] for row in rows] or [low]
     numbers = (
-        f"at most {_most(rows)} solution at {len(rows)} pairs of coupling and slope, coupling x slope {min(products):g} to "
-        f"{max(products):g}"
+        f"at most {max(map(_most, rows), default=0)} solution at {len(rows)} pairs of coupling and slope, coupling x slope "
+        f"{min(products):g} to {max(products):g}"
     )
-    return Evidence(len(rows), sum(_most([row]) > 1 for row in rows), numbers)
+    return Evidence(len(rows), sum(_most(row) > 1 for row in rows), numbers)
 
 
-def unique_inside(result: Result) -> Evidence:
-    return _unique(result, -inf, 0.5)
-
-
-def unique_between(result: Result) -> Evidence:
-    return _unique(result, 0.5, 1)
-
-
-def several_beyond(result: Result) -> Evidence:
+def several(result: Result) -> Evidence:
     """One row with several solutions shows that there can be several; none leaves it open."""
-    beyond = [row for row in result["result"]["rows"] if row["product"] >= 1]
-    products = sorted({row["product"] for row in beyond})
-    each = [f"up to {_most([row for row in beyond if row['product'] == p])} at {p:g}" for p in products]
-    numbers = f"{', '.join(each)} (coupling x slope; {result['options']['starts']} starts)"
-    return Evidence(len(beyond), 0, numbers, undecided=int(_most(beyond) < 2))
-
-
-def _most(rows: Sequence[Mapping[str, Any]]) -> int:
-    return max((max(row["solutions"]) for row in rows), default=0)
-
-
-def _of_layer(key: str, otherwise: str) -> Any:
-    return lambda row: f"{row['solved'][key]:.0e}" if row["solved"] else otherwise
+    most: dict[float, int] = {}
+    for row in result["result"]["rows"]:
+        if row["product"] >= 1:
+            most[row["product"]] = max(_most(row), most.get(row["product"], 0))
+    numbers = ", ".join(f"up to {count} at {product:g}" for product, count in sorted(most.items()))
+    numbers += f" (coupling x slope; {result['options']['starts']} starts)"
+    return Evidence(len(most), 0, numbers, undecided=int(max(most.values(), default=0) < 2))
 
 
 COLUMNS = (
     Column("slope", "slope", "g"),
     Column("coupling x slope", "product", "g"),
-    Column("solutions found", lambda row: max(row["solutions"])),
+    Column("solutions found", _most),
     Column("settled (%)", lambda row: 100 * row["settled"], ".0f"),
-    Column("slope of the energy", _of_layer("steepest", "")),
-    Column("from descent", _of_layer("from_descent", "refused")),
+    Column("slope of the energy", lambda row: f"{row['solved']['steepest']:.0e}" if row["solved"] else ""),
+    Column("from descent", lambda row: f"{row['solved']['from_descent']:.0e}" if row["solved"] else "refused"),
 )
 
 
@@ -186,7 +175,7 @@ def figures(result: Result) -> list[Drawing]:
     with blank(f"{result['reproduction']}-solutions") as sheet:
         for number, slope in enumerate(sorted({row["slope"] for row in rows})):
             own = [row for row in rows if row["slope"] == slope]
-            x, y = [row["product"] for row in own], [max(row["solutions"]) for row in own]
+            x, y = [row["product"] for row in own], list(map(_most, own))
             style: dict[str, Any] = {"color": colour(number), "marker": MARKERS[number % len(MARKERS)], "markersize": 4}
             sheet.axes.plot(x, y, label=f"slope {slope:g}", **style)
         sheet.axes.axvline(0.5, color="#444444", linewidth=1, linestyle=":", label="the paper's bound")
@@ -222,9 +211,13 @@ ENERGY = Reproduction(
     measure=measure,
     claims=(
         Fact("The solution is the point of lowest energy", lowest),
-        Fact("It is unique for every negative coupling and up to 1 / (2 slope)", unique_inside),
-        Fact("With equal weights the bound is twice as large, 1 / slope", unique_between, beyond_paper=True),
-        Fact("Above a threshold there can be several solutions", several_beyond),
+        Fact("It is unique for every negative coupling and up to 1 / (2 slope)", partial(unique, low=-inf, high=0.5)),
+        Fact(
+            "With equal weights the bound is twice as large, 1 / slope",
+            partial(unique, low=0.5, high=1.0),
+            beyond_paper=True,
+        ),
+        Fact("Above a threshold there can be several solutions", several),
     ),
     tables=tables,
     figures=figures,

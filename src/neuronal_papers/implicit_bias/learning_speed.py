@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from math import inf, isfinite
 from statistics import fmean, median
 from typing import Any
 
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, title_of
 from neuronal_papers.implicit_bias import accuracy_curve
 from neuronal_papers.implicit_bias.accuracy_curve import both, measure
 from neuronal_papers.implicit_bias.compared import NEURON, OVER_SEEDS, Line, Row, bands, by_network
-from neuronal_papers.implicit_bias.networks import (
-    CHOSEN,
-    CIFAR,
-    CUT,
-    DIGITS,
-    FASHION,
-    LARGER_RATES,
-    LEARNT_ALONE,
-    RATES,
-    SHORT,
-    SVHN,
-    pair,
-)
+from neuronal_papers.implicit_bias.networks import ALL_DIGITS, CHOSEN, CUT, LEARNT_ALONE, pair, scales
 from neuronal_papers.judge import Below, Case, Claim, Result
 
 RUNNING = 3
@@ -64,14 +52,6 @@ def differences(result: Result, share: float) -> list[Case]:
     return cases
 
 
-def half_as_many(result: Result) -> list[Case]:
-    return differences(result, 0.5)
-
-
-def fewer(result: Result) -> list[Case]:
-    return differences(result, 1.0)
-
-
 def epochs_text(needed: Sequence[float]) -> str:
     """Median and range over seeds."""
     if min(needed) == inf:
@@ -100,43 +80,33 @@ def figures(result: Result) -> list[Drawing]:
     """Held-out accuracy epoch by epoch."""
     every, found = by_network(result["result"]["rows"], "data", "neuron"), []
     for data in dict.fromkeys(one["data"] for one in every):
-        lines = [
-            Line(number, one["neuron"], range(1, len(one["runs"][0]["epochs"]) + 1), curves)
-            for number, one in enumerate(one for one in every if one["data"] == data)
-            for curves in [[[100 * value for value in run["epochs"]] for run in one["runs"]]]
-        ]
-        found.append(
-            bands(f"{result['reproduction']}-{data}", data, lines, {"xlabel": "epoch", "ylabel": "accuracy (%)"})
-        )
+        lines = []
+        for number, one in enumerate(one for one in every if one["data"] == data):
+            curves = [[100 * value for value in run["epochs"]] for run in one["runs"]]
+            lines.append(Line(number, one["neuron"], range(1, len(curves[0]) + 1), curves))
+        labels = {"xlabel": "epoch", "ylabel": "accuracy (%)"}
+        found.append(bands(f"{result['reproduction']}-{data}", data, lines, labels))
     return found
 
 
-AXIS = {"axis": "epoch"}
 LEARNING_SPEED = Reproduction(
     name="implicit_bias/learning_speed",
     title="Epochs to the standard network's best accuracy",
     where="Figure 7",
-    scales={
-        "smoke": Setting(pair(replace(DIGITS, fraction=1.0)), AXIS),
-        "small": Setting(pair(SHORT), {**AXIS, **LARGER_RATES}),
-        "paper": Setting(pair(FASHION, SVHN, CIFAR), {**AXIS, **RATES}),
-    },
+    scales=scales(pair, {"axis": "epoch"}, digits=ALL_DIGITS),
     measure=measure,
-    claims=(
+    claims=tuple(
         Claim(
-            "Implicit bias reaches the standard network's best accuracy in less than half the epochs",
-            half_as_many,
+            f"Implicit bias reaches the standard network's best accuracy in {words}",
+            partial(differences, share=share),
             Below(),
-            unit="epochs more than half the standard network's",
+            unit=f"epochs more than {unit}",
             digits="+.1f",
-        ),
-        Claim(
-            "Implicit bias reaches the standard network's best accuracy in fewer epochs",
-            fewer,
-            Below(),
-            unit="epochs more than the standard network",
-            digits="+.1f",
-        ),
+        )
+        for words, share, unit in (
+            ("less than half the epochs", 0.5, "half the standard network's"),
+            ("fewer epochs", 1.0, "the standard network"),
+        )
     ),
     tables=tables,
     figures=figures,

@@ -13,7 +13,7 @@ from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.implicit_bias import accuracy_curve
 from neuronal_papers.implicit_bias.accuracy_curve import best, both, lines, measure, sorted_networks, tables
 from neuronal_papers.implicit_bias.compared import BAND, SMALLEST, Row, at, bands
-from neuronal_papers.implicit_bias.networks import CHOSEN, CIFAR, DIGITS, FASHION, LEARNT_ALONE, RATES, pair
+from neuronal_papers.implicit_bias.networks import ALL_DIGITS, CHOSEN, CIFAR, FASHION, LEARNT_ALONE, RATES, pair
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 
 
@@ -82,7 +82,7 @@ MEMORISATION = Reproduction(
     title="Best validation accuracy when labels are wrong",
     where="Figure 8",
     scales={
-        "smoke": Setting(_mislabelled(replace(DIGITS, fraction=1.0), 0.0, 0.5), {**AXIS, "curvature": 4}),
+        "smoke": Setting(_mislabelled(ALL_DIGITS, 0.0, 0.5), {**AXIS, "curvature": 4}),
         "small": Setting(_mislabelled(LONGER_FEW, *WRONG), {**AXIS, **RATES, "tuned_at": {"wrong_labels": 0.0}}),
         "paper": Setting(
             (*_mislabelled(LONGER, *WRONG), *_mislabelled(replace(CIFAR, epochs=32), *WRONG)), {**AXIS, **RATES}

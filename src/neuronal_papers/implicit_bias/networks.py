@@ -42,6 +42,7 @@ SVHN = replace(FASHION, name="SVHN", data="svhn")
 DIGITS = replace(
     FASHION, name="digits", data="digits", epochs=2, standard_epochs=1, fraction=0.2, batch_size=64, seeds=(0,)
 )
+ALL_DIGITS = replace(DIGITS, fraction=1.0)
 RATES: Mapping[str, Any] = {"rates": (0.01, 0.03, 0.1), "tuning_seeds": (100,)}
 
 SHORT = replace(FASHION, batch_size=256)
@@ -86,15 +87,16 @@ def with_fixed(*recipes: Recipe) -> tuple[Recipe, ...]:
 def scales(
     networks: Callable[[Recipe], tuple[Recipe, ...]],
     options: Mapping[str, Any],
-    smoke: Mapping[str, Any],
+    *,
+    digits: Recipe = DIGITS,
+    smoke: Mapping[str, Any] | None = None,
+    small: Mapping[str, Any] | None = None,
     paper: Mapping[str, Any] | None = None,
 ) -> dict[str, Setting]:
     """Digits, Fashion-MNIST with half the steps, all data of the paper; ``options``, but where a scale has its own."""
+    large = tuple(one for recipe in (FASHION, SVHN, CIFAR) for one in networks(recipe))
     return {
-        "smoke": Setting(networks(DIGITS), {**options, **smoke}),
-        "small": Setting(networks(SHORT), {**options, **LARGER_RATES}),
-        "paper": Setting(
-            tuple(one for recipe in (FASHION, SVHN, CIFAR) for one in networks(recipe)),
-            {**options, **RATES, **(paper or {})},
-        ),
+        "smoke": Setting(networks(digits), {**options, **(smoke or {})}),
+        "small": Setting(networks(SHORT), {**options, **LARGER_RATES, **(small or {})}),
+        "paper": Setting(large, {**options, **RATES, **(paper or {})}),
     }

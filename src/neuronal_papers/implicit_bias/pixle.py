@@ -93,7 +93,7 @@ PIXLE = Reproduction(
     title="Accuracy while pixels are moved",
     where="Figure 5",
     scales={
-        **scales(with_fixed, MOVES, smoke={}, paper={"images": 10_000}),
+        **scales(with_fixed, MOVES, paper={"images": 10_000}),
         "smoke": Setting(pair(DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2}),
     },
     measure=measure,
