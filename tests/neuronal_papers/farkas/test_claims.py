@@ -5,6 +5,7 @@ import pytest
 from neuronal_papers.farkas import REPRODUCTIONS
 from neuronal_papers.farkas.activity import MEASURES
 from neuronal_papers.farkas.runs import learnt
+from neuronal_papers.farkas.table4_best_practice import at_best_rates
 
 LOW, HIGH, OFF = (0.40, 0.41, 0.42), (0.60, 0.61, 0.621), (0.1, 0.1, 0.1)
 BY_NAME = {one.name: one for one in REPRODUCTIONS}
@@ -19,12 +20,17 @@ def row(name, accuracies, broken=(), **more):
     return made | learnt(seeds, {str(seed): "nan" for seed in broken}, 0.1) | more
 
 
-def outcomes(name, *rows, scale="small"):
-    """Of the claims, from the first to the last; with the epochs that recipes of this scale have."""
+def result(name, *rows):
+    """With the recipes of scale small, which say how long networks are trained."""
     one = BY_NAME[f"farkas/{name}"]
-    recipes = [recipe.to_json() for recipe in one.scales[scale].recipes]
-    result = {"reproduction": one.name, "command": "", "scale": scale, "recipes": recipes}
-    return [found.outcome for found in one.findings(result | {"result": {"rows": list(rows), "chance": 0.1}})]
+    recipes = [recipe.to_json() for recipe in one.scales["small"].recipes]
+    head = {"reproduction": one.name, "command": "", "scale": "small", "recipes": recipes}
+    return head | {"result": {"rows": list(rows), "chance": 0.1}}
+
+
+def outcomes(name, *rows):
+    """Of the claims, from the first to the last."""
+    return [found.outcome for found in BY_NAME[f"farkas/{name}"].findings(result(name, *rows))]
 
 
 @pytest.mark.parametrize(
@@ -75,19 +81,20 @@ def test_every_run_trains_or_none(accuracies, broken, trains, fails):
     sums = [row(f"FarkasNet{depth} sum, rate 0.1", accuracies, broken) for depth in (18, 50)]
     assert outcomes("sum_vs_mean", *means, *sums)[:2] == [fails, trains]
     # After five epochs at the first rate one at chance has failed.
-    late = outcomes(
-        "deep_large_lr", row("FarkasNet101 mean, rate 0.1", accuracies, broken), row("ResNet101, rate 0.1", OFF)
-    )
-    assert late == [trains if trains != "inconclusive" else "false as stated", "holds"]
+    late = row("FarkasNet101 mean, rate 0.1", accuracies, broken), row("ResNet101, rate 0.1", OFF)
+    assert outcomes("deep_large_lr", *late) == [trains if trains != "inconclusive" else "false as stated", "holds"]
 
 
 def test_best_rates_are_those_of_training_images():
-    rows = [row("FarkasNet34, rate 0.01", LOW), row("FarkasNet34, rate 0.1", HIGH), row("FixUp34, rate 0.01", LOW)]
-    rows += [row("FixUp34, rate 0.1", HIGH, broken=(0,)), row("ResNet34, no norm, rate 0.05", HIGH)]
-    assert outcomes("table4_best_practice", *rows)[1:3] == ["inconclusive", "inconclusive"]
-    rows[1]["while_training"] = {seed: [0.9, 0.2] for seed in "012"}
-    assert outcomes("table4_best_practice", *rows)[1] == "fails"
-    assert outcomes("table4_best_practice", *rows[:3], rows[4])[2] == "inconclusive"
+    def rates(*rows):
+        (case,) = at_best_rates("FixUp34")(result("table4_best_practice", *rows))
+        return case.label.rpartition(", rates ")[2]
+
+    own = [row("FarkasNet34, rate 0.01", LOW), row("FarkasNet34, rate 0.1", HIGH)]
+    other = [row("FixUp34, rate 0.01", LOW), row("FixUp34, rate 0.1", HIGH, broken=(0, 1))]
+    assert rates(*own, *other) == "0.1 against 0.01:"
+    own[1]["while_training"] = {seed: [0.9, 0.2] for seed in "012"}
+    assert rates(*own, *other) == "0.01 against 0.01:"
 
 
 def activity(name, dead, *, silent=0.0, proof=CERTIFIED, accuracy=0.5, broken=()):
@@ -111,8 +118,5 @@ def activity(name, dead, *, silent=0.0, proof=CERTIFIED, accuracy=0.5, broken=()
     ],
 )
 def test_activity(own, expected):
-    plain, farkas = (
-        activity("4 x 64, standard", (0.3, 0.31, 0.32)),
-        activity("4 x 64, Farkas sum", **{"dead": (0.1, 0.1, 0.1)} | own),
-    )
-    assert outcomes("dead_units", plain, farkas)[:5] == expected
+    farkas = activity("4 x 64, Farkas sum", **{"dead": (0.1, 0.1, 0.1)} | own)
+    assert outcomes("dead_units", activity("4 x 64, standard", (0.3, 0.31, 0.32)), farkas)[:5] == expected

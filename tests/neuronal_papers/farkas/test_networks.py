@@ -1,14 +1,9 @@
-"""Networks that are compared have the same size, and claims compare what was trained alike."""
+"""Networks that are compared have the same size, and none has a rate chosen by what is reported."""
 
-from math import prod
 from types import SimpleNamespace
 
 import pytest
-import torch
-from torch import nn
 
-from neuronal.experiments import network
-from neuronal.nn import FarkasConv2d
 from neuronal_papers.farkas import REPRODUCTIONS, errors
 from neuronal_papers.farkas.errors import parameters
 from neuronal_papers.farkas.networks import CIFAR, PUBLISHED, SIZES, farkasnet, resnet
@@ -37,31 +32,6 @@ def test_resnets_and_published_farkasnets_are_those_of_the_authors(depth):
     row = f"FarkasNet{depth} as published, no norm" if depth == 18 else f"FarkasNet{depth}, no norm"
     published = parameters(farkasnet(CIFAR, depth, "none", **PUBLISHED))
     assert published == pytest.approx(TABLE1.reported[row]["parameters"], rel=5e-4)
-
-
-@pytest.mark.parametrize("depth", [18, 50])
-@pytest.mark.parametrize("norm", ["batch", "none"])
-def test_a_farkasnet_is_the_resnet_beside_it_with_farkas_units(depth, norm):
-    """Of the same order of layers, shapes of outputs and work."""
-    one, other = (layers(make(CIFAR, depth, norm)) for make in (farkasnet, resnet))
-    assert one == other
-    assert len(one) > depth
-
-
-def layers(recipe):
-    """Kind, shape of the outputs and multiplications of all layers that have numbers of their own or pool, in order."""
-    found = []
-
-    def look(part, x, y):
-        kind = "conv" if isinstance(part, nn.Conv2d | FarkasConv2d) else type(part).__name__
-        found.append((kind, y.shape, y.numel() * x[0].shape[1] * prod(getattr(part, "kernel_size", (1,)) or (1,))))
-
-    model = network(recipe, IMAGES, 0).to("meta")
-    for part in model.modules():
-        if isinstance(part, nn.Conv2d | FarkasConv2d | nn.BatchNorm2d | nn.Linear):
-            part.register_forward_hook(look)
-    model(torch.empty(2, 3, 32, 32, device="meta"))
-    return found
 
 
 def test_rates_are_chosen_by_other_seeds_and_images_than_those_reported():

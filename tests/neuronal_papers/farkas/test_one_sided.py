@@ -6,7 +6,7 @@ from torch import nn
 
 from neuronal.models import create_model
 from neuronal.names import UnknownName
-from neuronal.nn import FarkasLinear, FarkasResidual, GeometricLinear
+from neuronal.nn import FarkasLinear, GeometricLinear
 from neuronal_papers.farkas.one_sided import ACTIVATIONS, SmoothReLU
 
 
