@@ -84,6 +84,13 @@ def test_values_are_chosen_by_the_protocol(quick_records):
     assert (published.best, published.curve[0].mean, published.protocol) == (0.2, 0.5, "published")
 
 
+def test_choices_by_the_training_data_need_no_holdout(quick):
+    recipe = replace(quick, model="mlp1", data="levy", holdout=0.0, protocol="training", epochs=4, probes=())
+    record = run(replace(recipe, cut_after=1, keep_best=True, lr=0.1), 0)
+    assert "training_loss" in record.epochs[0]
+    assert record.metrics["best_epoch"] >= 1
+
+
 def test_the_commands_say_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["--set", "model=fcn", "--set", "widths=8", "--set", "epochs=2", "--set", "protocol=published"]

@@ -29,8 +29,8 @@ def sample(own: Row, other: Row, label: str) -> Case:
 
     Errors have no chance level: where a run failed, such a sample decides nothing.
     """
-    failed = " and ".join(
-        f"{row['method']} failed with {len(row['failed'])} seeds" for row in (own, other) if row["failed"]
+    failed = "; ".join(
+        f"{row['method']} failed with seeds {', '.join(row['failed'])}" for row in (own, other) if row["failed"]
     )
     measure = own.get("measure") or other.get("measure")
     if measure is None:

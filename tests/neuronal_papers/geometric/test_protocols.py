@@ -1,0 +1,73 @@
+"""Two protocols side by side: what is chosen by what, on records made up for it."""
+
+from dataclasses import replace
+
+from neuronal.experiments import Recipe, Record
+from neuronal.experiments.record import Failure
+from neuronal_papers.geometric.methods import METHODS, by, method_of
+from neuronal_papers.geometric.protocols import both
+
+BASE = Recipe(name="set", data="boston", protocol="published", holdout=0.0, seeds=(0, 1, 2), probes=(), model="mlp1")
+OPTIONS = {"rates": (0.01, 0.1), "holdout": 0.25, "tuning_seeds": 2}
+
+
+class Made:
+    """Test errors and held-out errors by a rule; remembers what was asked for."""
+
+    def __init__(self, rule):
+        self.rule, self.asked, self.sizes = rule, [], []
+
+    def say(self, line):
+        pass
+
+    def records(self, recipes):
+        cells = [(recipe, seed) for recipe in recipes for seed in recipe.seeds]
+        self.asked += cells
+        self.sizes.append(len(cells))
+        return [self.record(*cell) for cell in cells]
+
+    def record(self, recipe, seed):
+        test, held = self.rule(recipe, seed)
+        failure = Failure(1, recipe.lr, "the loss became nan") if test is None else None
+        metrics = {} if failure else {"rmse": test, "loss": 0.0}
+        return Record(recipe, seed, metrics, ({"holdout_rmse": held},), {}, failure, 1.0, 0.1, "", {})
+
+
+def test_clean_goes_by_held_out_data_and_published_by_the_recipe():
+    # On the test data 0.01 is better, on held-out data 0.1: clean must take 0.1 and report what the test says.
+    work = Made(lambda recipe, seed: (recipe.lr * 10 + seed, 1 / recipe.lr))
+    published, clean = both(by(BASE, "SP"), OPTIONS, work)
+    assert (published["protocol"], published["rate"], published["values"]) == ("published", 0.01, [0.1, 1.1, 2.1])
+    assert (clean["protocol"], clean["rate"], clean["values"]) == ("clean", 0.1, [1.0, 2.0, 3.0])
+    assert [point["value"] for point in clean["tuning"]] == [0.01, 0.1]
+    for recipe, _ in work.asked:
+        assert recipe.holdout == (0.25 if recipe.protocol == "clean" else 0.0)
+
+
+def test_every_method_has_the_same_budget_and_all_that_needs_no_choice_is_asked_for_at_once():
+    work = Made(lambda recipe, seed: (1.0, 1.0))
+    both(by(BASE, *METHODS), OPTIONS, work)
+    counts = {name: sum(method_of(recipe) == name for recipe, _ in work.asked) for name in METHODS}
+    assert len(set(counts.values())) == 1
+    # As published with three seeds, two rates with two; then the chosen ones.
+    assert work.sizes == [len(METHODS) * (3 + 2 * 2), len(METHODS) * 3]
+
+
+def test_a_rate_that_fails_is_not_chosen_and_a_method_that_always_fails_has_no_number():
+    work = Made(lambda recipe, seed: (None if recipe.lr == 0.1 else 2.0, 1 / recipe.lr))
+    assert both(by(BASE, "SP"), OPTIONS, work)[1]["rate"] == 0.01
+    row = both(by(BASE, "SP"), OPTIONS, Made(lambda recipe, seed: (None, 1.0)))[1]
+    assert "values" not in row
+
+
+def test_rates_of_one_batch_size_are_taken_for_all():
+    sizes = [replace(one, batch_size=size, name=str(size)) for size in (64, 128) for one in by(BASE, "SP", "GmP")]
+    # Batches of 64 would choose 0.01, those of 128 choose 0.1.
+    work = Made(lambda recipe, seed: (1.0, recipe.lr if recipe.batch_size == 64 else 1 / recipe.lr))
+    clean = both(sizes, OPTIONS | {"tuning_batch": 128}, work)[1::2]
+    assert [(row["batch"], row["rate"]) for row in clean] == [(64, 0.1), (64, 0.1), (128, 0.1), (128, 0.1)]
+    tried = [(recipe, seed) for recipe, seed in work.asked if recipe.lr == 0.01 and recipe.protocol == "clean"]
+    assert [(method_of(recipe), recipe.batch_size, seed) for recipe, seed in tried] == [
+        (name, 128, seed) for name in ("SP", "GmP") for seed in (0, 1)
+    ]
+    assert [row["rate"] for row in both(sizes, OPTIONS, work)[1::2]] == [0.01, 0.01, 0.1, 0.1]
