@@ -8,14 +8,9 @@ from torch import nn
 
 from neuronal.names import UnknownName
 from neuronal.nn.families import FAMILIES, family
+from tests.nn.test_every_layer import SHAPES
 
-LAYERS = {
-    "Linear": ((6, 5), (3, 6)),
-    "Conv1d": ((4, 6, 3), (2, 4, 9)),
-    "Conv2d": ((4, 6, 3), (2, 4, 9, 8)),
-    "Conv3d": ((4, 6, 3), (2, 4, 5, 6, 7)),
-}
-EVERY = [pytest.param(f, kind, id=f"{f}-{kind}") for f in FAMILIES for kind in LAYERS]
+EVERY = [pytest.param(f, kind, id=f"{f}-{kind}") for f in FAMILIES for kind in SHAPES]
 
 
 def test_the_table_names_each_family_after_itself():
@@ -33,7 +28,7 @@ def test_an_unknown_family_lists_the_known_ones():
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)
 def test_layers_are_drop_in(name, kind):
-    arguments, shape = LAYERS[kind]
+    arguments, shape = SHAPES[kind]
     layer, plain = getattr(FAMILIES[name], kind)(*arguments), getattr(nn, kind)(*arguments)
     x = torch.randn(shape, requires_grad=True)
     y = layer(x)
@@ -45,7 +40,7 @@ def test_layers_are_drop_in(name, kind):
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)
 def test_layers_take_torch_options(name, kind):
-    arguments, shape = LAYERS[kind]
+    arguments, shape = SHAPES[kind]
     options = {} if kind == "Linear" else {"stride": 2, "padding": 1, "groups": 2, "padding_mode": "circular"}
     layer = getattr(FAMILIES[name], kind)(*arguments, **options, bias=False, dtype=torch.float64, device="cpu")
     plain = getattr(nn, kind)(*arguments, **options, bias=False, dtype=torch.float64)
@@ -56,7 +51,7 @@ def test_layers_take_torch_options(name, kind):
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)
 def test_reset_parameters_starts_over_and_deepcopy_copies(name, kind):
-    layer = getattr(FAMILIES[name], kind)(*LAYERS[kind][0])
+    layer = getattr(FAMILIES[name], kind)(*SHAPES[kind][0])
     before = copy.deepcopy(layer).state_dict()
     layer.reset_parameters()
     assert any(not torch.equal(before[key], value) for key, value in layer.state_dict().items())
