@@ -54,10 +54,9 @@ CUT = (
     "seed of its own."
 )
 LEARNT_ALONE = (
-    "The coupling is learnt, as in the paper's pre-training, and at scale small ends at +0.09, the largest our layer "
-    "allows (0.9 / slope), above 1 / (2 slope), up to which the paper proves one solution. The paper's other way to "
-    "choose it, a grid search for accuracy, was not tried, nor was any negative coupling: what is seen here is about "
-    "+0.09 alone."
+    "The coupling is learnt, as in the paper's pre-training. Where we looked (implicit_bias/learned) it ended at +0.09, the "
+    "largest our layer allows (0.9 / slope, with slope 10), above 1 / (2 slope), up to which the paper proves one solution. "
+    "The paper's other way to choose it, a grid search for accuracy, was not tried, nor was any negative coupling."
 )
 
 ATTACK: Mapping[str, Any] = {"norm": "inf", "images": 1000, "steps": 50, "restarts": 1}

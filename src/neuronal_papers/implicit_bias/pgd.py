@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from math import sqrt
@@ -28,6 +28,7 @@ from neuronal_papers.implicit_bias.compared import (
     BAND,
     LEARNT,
     NAMES,
+    NEURON,
     OVER_SEEDS,
     Line,
     at,
@@ -38,7 +39,7 @@ from neuronal_papers.implicit_bias.compared import (
 )
 from neuronal_papers.implicit_bias.networks import ATTACK, CHOSEN, CUT, FEW, scales, with_fixed
 from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device, test_images, white_box
-from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
+from neuronal_papers.judge import Above, Claim, Evidence, Fact, Result
 from neuronal_papers.tuning import measured
 
 ATTACKS = {
@@ -105,11 +106,6 @@ def _checks(model: nn.Module, x: Tensor, y: Tensor, options: Mapping[str, Any]) 
     return [asdict(check) for check in checks]
 
 
-def leads(result: Result, kind: str, attack: str) -> list[Case]:
-    """Points of accuracy above the standard neuron's, mean over epsilons."""
-    return under_attack(result, kind, at("accuracy", attack))
-
-
 def unmasked(result: Result) -> Evidence:
     """How many checks of how many networks pass."""
     every = [(row, check) for row in result["result"]["rows"] for check in row["checks"]]
@@ -126,9 +122,9 @@ def unmasked(result: Result) -> Evidence:
 
 
 def _more_robust(kind: str, attack: str) -> Claim:
-    cases: Callable[[Result], list[Case]] = partial(leads, kind=kind, attack=attack)
     words = "learnt coupling" if kind == LEARNT else kind
     by = "the paper's protocol" if attack == "transfer" else "a white-box attack"
+    cases = partial(under_attack, kind=kind, curve=at("accuracy", attack))
     return Claim(f"With {words}, implicit bias is more robust than the standard neuron by {by}", cases, Above())
 
 
@@ -153,7 +149,7 @@ def tables(result: Result) -> list[Table]:
 
 CHECKS = (
     Column("network", "network", is_text=True),
-    Column("neuron", "neuron", is_text=True),
+    NEURON,
     Column("check", "name", is_text=True),
     Column("seed", "seed"),
     Column("passed", lambda row: "yes" if row["passed"] else "NO"),

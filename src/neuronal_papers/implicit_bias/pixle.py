@@ -26,7 +26,7 @@ from neuronal_papers.implicit_bias.compared import (
 )
 from neuronal_papers.implicit_bias.networks import CHOSEN, CUT, DIGITS, pair, scales, with_fixed
 from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device, test_images
-from neuronal_papers.judge import Above, Case, Claim, Result
+from neuronal_papers.judge import Above, Claim, Result
 from neuronal_papers.tuning import measured
 
 MOVES: Mapping[str, Any] = {
@@ -57,11 +57,6 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         return {"accuracy": [(asked > mark).double().mean().item() for mark in marks], "images": len(test)}
 
     return {"rows": measured(setting, work, "pixels_moved", attacked), "queries": marks}
-
-
-def leads(result: Result, kind: str) -> list[Case]:
-    """Points of accuracy above the standard neuron's, mean over numbers of queries."""
-    return under_attack(result, kind, at("accuracy"))
 
 
 def tables(result: Result) -> list[Table]:
@@ -100,7 +95,7 @@ PIXLE = Reproduction(
     claims=tuple(
         Claim(
             f"With {words}, implicit bias is more robust than the standard neuron when pixels are moved",
-            partial(leads, kind=kind),
+            partial(under_attack, kind=kind, curve=at("accuracy")),
             Above(),
         )
         for kind, words in ((LEARNT, "learnt coupling"), ("coupling -0.5", "coupling -0.5"))

@@ -201,7 +201,7 @@ STEALTH = Reproduction(
         "The paper argues and does not try. One hidden layer of 200 units, as in its argument; the trigger is an image with "
         "noise, and the attacker sees the network and no image of the verification set. This is our second attack: the "
         "first looked along the noise itself, stayed hidden in 42 of 150 cases on the standard network too, and was "
-        "changed. Small: 6 epochs in the place of 12, "
-        "batches of 256 in the place of 128, and the rates 0.03, 0.1 and 0.3, tried with one seed of its own."
+        "changed. Small: 6 epochs in the place of 12, batches of 256 in the place of 128, and the rates 0.03, 0.1 and 0.3, "
+        "tried with one seed of its own."
     ),
 )

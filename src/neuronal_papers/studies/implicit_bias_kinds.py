@@ -24,7 +24,7 @@ from neuronal_papers.judge import Above, Case, Claim, Result, Within, paired
 from neuronal_papers.tuning import TUNING, measured
 
 SAME = 1.0
-"""Points of accuracy under attack within which one iteration is as good as a solve: a tenth of what -0.5 gives and less."""
+"""Points of accuracy under attack within which one iteration counts as as good as a solve: ten of a thousand images."""
 ONCE = ", one iteration"
 """What names of kinds end with that take one iteration in the place of a solve."""
 

@@ -12,9 +12,9 @@ from neuronal.data import Split, load
 from neuronal.experiments import Work, training_data
 from neuronal.models import create_model
 from neuronal.probes import curvature
-from neuronal_papers.implicit_bias import REPRODUCTIONS, boundary_2d, energy, learning_speed, stealth
+from neuronal_papers.implicit_bias import boundary_2d, energy, learning_speed, stealth
 from neuronal_papers.implicit_bias.accuracy_curve import curvatures
-from neuronal_papers.implicit_bias.networks import DIGITS, FASHION, with_fixed
+from neuronal_papers.implicit_bias.networks import DIGITS
 from neuronal_papers.implicit_bias.white_box import worst
 
 
@@ -118,16 +118,3 @@ def test_a_new_unit_is_on_at_its_trigger_only(options):
     # Without coupling nobody notices a unit that is off; with it the others move, by up to 2 * 0.5 / 31 each.
     rounding, reach = 1e-5, 2 * 0.5 / 31 * model.head.weight.abs().sum(1).max()
     assert apart < rounding if options is None else rounding < apart < reach
-
-
-def test_both_neurons_have_the_same_budget():
-    """But for the neuron nothing differs: warm-up, epochs, rates to choose from."""
-    for one in REPRODUCTIONS:
-        for setting in one.scales.values():
-            by_name = {}
-            for recipe in setting.recipes:
-                name = recipe.name.partition(", coupling")[0]
-                by_name.setdefault(name, set()).add(replace(recipe, family="standard", neuron_options=(), name=name))
-            assert all(len(group) == 1 for name, group in by_name.items())
-    standard, learnt, at_half = with_fixed(FASHION)
-    assert standard.standard_epochs == learnt.standard_epochs == at_half.standard_epochs == 2
