@@ -13,6 +13,7 @@ from neuronal.certify.check import check
 from neuronal.certify.check_lipschitz import exported_constant
 from neuronal.certify.lipschitz import NotLipschitz, certify_lipschitz_ball, lipschitz_bound
 from neuronal.certify.norms import convolution_norm, matrix_norm
+from neuronal.certify.statement import ball
 from neuronal.nn.families import FAMILIES
 from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
 from tests.certify.test_scaling import stirred
@@ -300,12 +301,12 @@ def test_balls_are_confirmed_and_forged_ones_are_not(name):
     evidence = certificate.evidence
     for change in (
         {"radius": evidence.radius * 30},  # in a deep network the checker's own bound is tighter
-        {"margin": evidence.margin * 1.3},
         {"label": (evidence.label + 1) % 3},
-        {"error": evidence.margin},
-        {"error": -evidence.error - 1e-9},
+        {"norm": "inf"},
     ):
-        assert not check(replace(certificate, evidence=replace(evidence, **change)), model)
+        forged = replace(evidence, **change)
+        words = ball(forged.label, forged.radius, forged.norm)
+        assert not check(replace(certificate, statement=words, evidence=forged), model)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)

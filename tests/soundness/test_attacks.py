@@ -19,7 +19,8 @@ from neuronal.certify import (
     check,
 )
 from neuronal.certify.certificate import Certificate
-from neuronal.certify.segment import STATEMENT, SegmentEvidence
+from neuronal.certify.segment import SegmentEvidence
+from neuronal.certify.statement import SEGMENT
 from neuronal.convert import convert, fold_batch_norm
 from neuronal.geometry import affine_map
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
@@ -49,9 +50,7 @@ def plain(layer, x):
 
 
 def forged_segment(a, b, label=0, **kwargs):
-    return Certificate(
-        "segment", STATEMENT, "certified", "real", "", None, SegmentEvidence(a, b, label, WHOLE, **kwargs)
-    )
+    return Certificate("segment", SEGMENT, "certified", "real", "", None, SegmentEvidence(a, b, label, WHOLE, **kwargs))
 
 
 # 1: models that work in place on their input
@@ -142,7 +141,6 @@ def test_the_checker_sees_what_attributes_give(mirrored):
     model = Model(lambda layer, x: layer(((x + mirrored(x)) / 2).flatten(1)), [[0.0, 1.0, 0.0, 0.0], [0.0] * 4])
     a, b = torch.tensor([[0.0, 1.0], [0.0, 0.0]]), torch.tensor([[0.0, 1.0], [-3.0, 0.0]])
     assert not check(forged_segment(a, b), model)
-    assert check(forged_segment(a, a + 0.1), model) or mirrored(a.unsqueeze(0)).data_ptr() != a.data_ptr()
 
 
 @pytest.mark.parametrize("name", ["data", "real", "grad", "T", "H", "mH", "is_cuda", "names", "_base", "unknown"])
@@ -238,6 +236,7 @@ EXITS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 @pytest.mark.parametrize("way", EXITS)
 def test_numbers_that_leave_torch_are_seen(way):
     def rule(layer, x):
@@ -318,7 +317,7 @@ def test_the_tolerance_of_a_witness_is_the_models(dtype):
     a = torch.tensor([100.0, 0.1])
     evidence = SegmentEvidence(a, a, 0, torch.empty(0, 2).double(), 1, 0.5)
     witness = torch.tensor([94.0, 0.1]).to(dtype)
-    assert not check(Certificate("segment", STATEMENT, "refuted", "real", "", witness, evidence), model)
+    assert not check(Certificate("segment", SEGMENT, "refuted", "real", "", witness, evidence), model)
 
 
 def test_a_cones_own_witness_is_looked_at():
@@ -337,7 +336,7 @@ def test_intervals_of_short_numbers_hide_nothing():
     ends = torch.tensor([[0.0, 0.0019], [0.0019, 1.0]]).bfloat16()
     a, b = torch.tensor([0.0, 0.0]), torch.tensor([1.0, 0.0])
     evidence = SegmentEvidence(a, b, 0, ends)
-    assert not check(Certificate("segment", STATEMENT, "certified", "real", "", None, evidence), model)
+    assert not check(Certificate("segment", SEGMENT, "certified", "real", "", None, evidence), model)
 
 
 # 9: Lipschitz balls
@@ -362,13 +361,11 @@ def test_a_bias_that_depends_on_the_input_has_a_constant():
 # 10, 11: scaling
 
 
-@pytest.mark.filterwarnings("ignore:.*prod.*")
 def test_underflow_refutes_no_scaling():
     torch.manual_seed(0)
     model = Model(lambda layer, x: layer(x) * x.prod(1, keepdim=True), torch.randn(3, 12).tolist())
     certificate = certify_scaling(model, torch.randn(1, 12))
     assert certificate.verdict != "refuted"
-    assert not (certificate.verdict == "refuted" and check(certificate, model))
 
 
 def test_a_tiny_witness_refutes_nothing():
@@ -382,6 +379,7 @@ def test_a_tiny_witness_refutes_nothing():
             assert not check(forged, model)
 
 
+@pytest.mark.filterwarnings("ignore:The reduce argument")
 @pytest.mark.parametrize("reduce", ["multiply", "add"])
 def test_scatter_with_a_product_has_no_degree_of_a_sum(reduce):
     index = torch.zeros(1, 2, dtype=torch.long)
@@ -391,9 +389,9 @@ def test_scatter_with_a_product_has_no_degree_of_a_sum(reduce):
 
     model = Model(rule, EYE)
     certificate = certify_scaling(model, torch.randn(1, 2))
-    assert certificate.verdict != "certified" or reduce == "add"
+    assert certificate.verdict != "certified"
     honest = certify_scaling(Model(plain, EYE), torch.randn(1, 2))
-    assert not check(honest, model) or reduce == "add"
+    assert not check(honest, model)
 
 
 # 12: folding

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from neuronal.certify.certificate import Certificate, Verdict, check_finite
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
+from neuronal.certify.statement import network_activity
 from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
 from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.lowering import lower
@@ -84,7 +85,7 @@ def certify_activity(
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
     return Certificate(
         "activity",
-        f"for every input of the box, at every position, at least one unit of each of {len(layers)} layers is active",
+        network_activity(len(layers)),
         verdict,
         "real",
         f"Of {len(layers)} layers {counts}.",
@@ -154,7 +155,8 @@ def _judged(
     if chain is not None and (units := _folded([step for step, _ in chain])) is not None:
         found = inside(units, *_inputs(chain[-1][1][0], chain[-1][0], units), cutoff)
         if found.verdict == "certified":
-            return replace(found, path=relu.path, dead_on_box=dead)
+            # The box of the network says it all.
+            return replace(found, path=relu.path, dead_on_box=dead, low=None, high=None)
     return replace(known, reason=f"The bounds of its inputs leave room for no active unit{place}.")
 
 

@@ -8,7 +8,7 @@ generators), every value is at most |centre| + d + rest, and so is what gamma_n 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from neuronal.certify.bounds import OWN, Bounds, gamma, plain_arithmetic
 from neuronal.certify.branch import Budget
-from neuronal.certify.certificate import Certificate, Promise
+from neuronal.certify.certificate import REMARK, Certificate, Promise
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
+from neuronal.certify.statement import ball
 from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum
@@ -46,8 +47,8 @@ class BallEvidence:
     norm: Norm
     radius: float
     region: float
-    region_only: float
-    margin_only: float
+    region_only: float = field(metadata=REMARK)
+    margin_only: float = field(metadata=REMARK)
 
 
 def certify_ball(
@@ -95,7 +96,7 @@ def certify_ball(
         evidence = _Ball(program, x, label, norm, promise).largest()
     if not evidence.radius > 0:
         return unknown("No radius could be proved: the input is at a kink, or two classes are as good as tied.")
-    statement = f"The predicted class is {label} for every input within {evidence.radius:.6g} (norm {norm})."
+    statement = ball(label, evidence.radius, norm)
     reason = f"Proved by generators; {evidence.region:.6g} of it inside the linear region."
     return Certificate("ball", statement, "certified", promise, reason, None, evidence)
 

@@ -1,40 +1,72 @@
-"""One door for verifying any certificate again."""
+"""Verifies any certificate again, with code its maker does not use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from torch import nn
 
-from neuronal.certify.certificate import Certificate, not_finite
-from neuronal.certify.check_activity import check_activity
+from neuronal.certify.activity import NetworkActivity
+from neuronal.certify.ball import BallEvidence
+from neuronal.certify.certificate import Certificate, Confirmation, NotConfirmed, not_finite
+from neuronal.certify.check_activity import check_layer, check_network
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment
 from neuronal.certify.check_lipschitz import check_lipschitz
 from neuronal.certify.check_scaling import check_scaling
+from neuronal.certify.layer_activity import LayerActivity
 from neuronal.certify.lipschitz import LipschitzBall
-from neuronal.names import find
+from neuronal.certify.scaling import Scaling
+from neuronal.certify.segment import SegmentEvidence
+from neuronal.certify.simplex import ConeEvidence, HullEvidence
+from neuronal.core.inference import NoRandomNumbers, evaluating
 
-
-def _check_any_ball(certificate: Certificate, model: nn.Module) -> bool:
-    by_lipschitz = isinstance(certificate.evidence, LipschitzBall)
-    return (check_lipschitz if by_lipschitz else check_ball)(certificate, model)
-
-
-CHECKERS: dict[str, Callable[[Certificate, nn.Module], bool]] = {
-    "segment": check_segment,
-    "hull": check_hull,
-    "cone": check_cone,
-    "ball": _check_any_ball,
-    "scaling": check_scaling,
-    "activity": check_activity,
+CHECKERS: dict[tuple[str, type], Callable[[Certificate, nn.Module], None]] = {
+    ("segment", SegmentEvidence): check_segment,
+    ("hull", HullEvidence): check_hull,
+    ("cone", ConeEvidence): check_cone,
+    ("ball", BallEvidence): check_ball,
+    ("ball", LipschitzBall): check_lipschitz,
+    ("scaling", Scaling): check_scaling,
+    ("activity", LayerActivity): check_layer,
+    ("activity", NetworkActivity): check_network,
 }
 
 
-def check(certificate: Certificate, model: nn.Module) -> bool:
+def check(certificate: Certificate, model: nn.Module) -> Confirmation:
     """Whether the certificate's evidence shows what it says about ``model``, verified with code its maker does not use.
 
-    ``unknown`` shows nothing and is never confirmed.
+    **Threat model.** The certificate is hostile: somebody may have written any value into any of its fields to have a false
+    statement confirmed. The model is the user's own: it computes with torch what its ``forward`` says, for its own reasons,
+    and does not try to recognise the checker. So every field of the certificate and of its evidence is verified against
+    the model, apart from remarks, which are no part of the statement (``REMARK`` in the fields' metadata: how something was
+    found, how long it took). A model outside of what the checkers know is not confirmed.
+
+    Returns:
+        True if confirmed; else false, and ``str`` of it says why. ``unknown`` shows nothing and is never confirmed.
+        Whatever the certificate holds, nothing is raised.
     """
-    if certificate.verdict == "unknown" or not_finite(model) is not None:
-        return False
-    return find(CHECKERS, certificate.kind, "kind of certificate")(certificate, model)
+    kind, verdict, promise, evidence = (
+        getattr(certificate, n, None) for n in ("kind", "verdict", "promise", "evidence")
+    )
+    checker = CHECKERS.get((str(kind), type(evidence)))
+    if checker is None:
+        return Confirmation(f"there is no {kind!r} with {type(evidence).__name__} as evidence.")
+    if not isinstance(verdict, str) or verdict not in ("certified", "refuted"):
+        return Confirmation(f"a verdict {verdict!r} shows nothing.")
+    if not isinstance(promise, str) or promise not in ("real", "float32"):
+        return Confirmation(f"{promise!r} is no promise.")
+    if (name := not_finite(model)) is not None:
+        return Confirmation(f"{name} of the model has NaN or infinity in it.")
+    try:
+        # A single layer is read: making a plain one of it draws the first weights of that.
+        quiet = nullcontext() if isinstance(evidence, LayerActivity) else NoRandomNumbers()
+        with evaluating(model), quiet:
+            checker(certificate, model)
+    except NotConfirmed as why:
+        return Confirmation(f"{why}.")
+    except Exception as error:
+        # Hostile values raise anything in any place, and so does a model given what it does not take.
+        first = (str(error).splitlines() or [""])[0]
+        return Confirmation(f"the check ended with {type(error).__name__}: {first}")
+    return Confirmation()

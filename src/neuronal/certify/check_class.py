@@ -2,64 +2,80 @@
 
 A certified set must be covered by the parts in the evidence, and each part is proved once more with a :class:`Cloud`,
 cut in halves where one does not suffice. A refuted one must have a witness in the set that the model gives the class
-stated. ``False`` means: not confirmed.
+stated. Whatever is not confirmed raises ``NotConfirmed``.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from functools import partial
+from fractions import Fraction
+from math import inf
 
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.certificate import Certificate, Promise
+from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, Promise, require
 from neuronal.certify.check_scaling import check_scaling
 from neuronal.certify.cloud import FLOAT32, OWN, Cloud, Globe, lead
-from neuronal.core.inference import evaluating
+from neuronal.certify.statement import CONE, HULL, SEGMENT, ball
+from neuronal.core.inference import call_on_copy
 
 CUTS = 14  # halvings of one part before the checker gives up
 VISITS = 4096  # clouds for one part
 
 
-def check_segment(certificate: Certificate, model: nn.Module) -> bool:
-    """Whether the evidence shows what a certificate of kind ``segment`` says about ``model``."""
+def check_segment(certificate: Certificate, model: nn.Module) -> None:
+    """Raises ``NotConfirmed`` unless the evidence shows what a certificate of kind ``segment`` says about ``model``."""
     evidence = certificate.evidence
-    if certificate.verdict == "unknown" or evidence is None:
-        return False
-    with evaluating(model):
-        points = torch.stack([evidence.a, evidence.b])
-        if certificate.verdict == "refuted":
-            if evidence.t is None:
-                return False
-            weights = torch.tensor([1 - evidence.t, evidence.t], dtype=torch.float64)
-            return _is_witness(model, certificate, points, weights)
-        ends = evidence.intervals
-        if not _is_partition(ends) or _class(model, evidence.a) != evidence.label:
-            return False
-        corners = torch.stack([1 - ends, ends], dim=2)
-        return _all_proved(model, points, corners, evidence.label, certificate.promise)
+    require(certificate.statement == SEGMENT, OTHER_STATEMENT)
+    ends, points = _numbers(evidence.intervals), torch.stack([_numbers(evidence.a), _numbers(evidence.b)])
+    if certificate.verdict == "refuted":
+        require(not len(ends) or _is_partition(ends, whole=False), "its intervals are none")
+        t = evidence.t
+        require(isinstance(t, float) and 0 <= t <= 1, "its witness is not on the segment")
+        _require_witness(model, certificate, points, torch.tensor([1 - t, t], dtype=torch.float64))
+    else:
+        _require_no_witness(certificate, evidence.other, evidence.t)
+        require(_is_partition(ends), "its intervals do not follow one another from 0 to 1")
+        _require_class(model, points[0], evidence.label)
+    corners = torch.stack([1 - ends, ends], dim=2)
+    _require_proved(model, points, corners, evidence.label, certificate.promise)
 
 
-def check_hull(certificate: Certificate, model: nn.Module) -> bool:
-    """Whether the evidence shows what a certificate of kind ``hull`` says about ``model``."""
+def check_hull(certificate: Certificate, model: nn.Module) -> None:
+    """Raises ``NotConfirmed`` unless the evidence shows what a certificate of kind ``hull`` says about ``model``."""
     evidence = certificate.evidence
-    if certificate.verdict == "unknown" or evidence is None:
-        return False
-    with evaluating(model):
-        if certificate.verdict == "refuted":
-            return _is_witness(model, certificate, evidence.points, evidence.where)
-        if _class(model, evidence.points[0]) != evidence.label or not covers_simplex(evidence.parts):
-            return False
-        if len(evidence.cuts) != len(evidence.parts):
-            return False
-        proved = partial(_all_proved, model, evidence.points, label=evidence.label, promise=certificate.promise)
-        for part, cuts in zip(evidence.parts, evidence.cuts, strict=True):
-            leaves = _leaves(part.double(), cuts)
-            if leaves is None or not proved(leaves, roundings=3 * len(cuts)):
-                return False
-        return True
+    require(certificate.statement == HULL, OTHER_STATEMENT)
+    points, parts, cuts = _numbers(evidence.points), _numbers(evidence.parts), evidence.cuts
+    require(points.dim() > 1 and len(points) > 1, "it has fewer than two inputs")
+    require(isinstance(cuts, tuple) and len(cuts) == len(parts), "its parts and their cuts differ in number")
+    if certificate.verdict == "refuted":
+        require(evidence.where is not None, "it does not say where its witness is")
+        require(not len(parts) or parts.shape[1:] == (len(points),) * 2, "its parts are none")
+        require((parts >= 0).all() and (parts.sum(2) == 1).all(), "its parts are not in the hull")
+        _require_witness(model, certificate, points, _numbers(evidence.where))
+    else:
+        _require_no_witness(certificate, evidence.other, evidence.where)
+        require(parts.shape[1:] == (len(points),) * 2 and covers_simplex(parts), "its parts do not cover the hull")
+        _require_class(model, points[0], evidence.label)
+    for part, own in zip(parts, cuts, strict=True):
+        leaves = _leaves(part, own)
+        require(leaves is not None, "its cuts make no sense")
+        _require_proved(model, points, leaves, evidence.label, certificate.promise, roundings=3 * len(own))
+
+
+def _numbers(x: Tensor) -> Tensor:
+    """Finite numbers in float64: shorter ones are what they are, and what is computed of them is not rounded to them."""
+    require(isinstance(x, Tensor) and x.is_floating_point(), "its evidence holds something else than tensors of floats")
+    x = x.detach().double().cpu()
+    require(x.isfinite().all(), "its evidence holds NaN or infinity")
+    return x
+
+
+def _require_no_witness(certificate: Certificate, *about: object) -> None:
+    found = [one for one in (certificate.witness, *about) if one is not None]
+    require(not found, "it is certified and has a witness against it")
 
 
 def _leaves(part: Tensor, cuts: Sequence[tuple[int, int, int, float]]) -> Tensor | None:
@@ -86,32 +102,44 @@ def _on_device(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def _class(model: nn.Module, x: Tensor) -> int:
-    return int(model(_on_device(model, x).unsqueeze(0))[0].argmax())
+    scores = call_on_copy(model, _on_device(model, x).unsqueeze(0))
+    require(scores.dim() == 2 and len(scores) == 1 and scores.shape[1] > 1, "the model gives no scores of classes")
+    return int(scores[0].argmax())
 
 
-def _is_witness(model: nn.Module, certificate: Certificate, points: Tensor, weights: Tensor) -> bool:
-    """The witness lies in the set, up to the rounding of its own precision, and has the class stated."""
+def _require_class(model: nn.Module, x: Tensor, label: object) -> None:
+    require(type(label) is int and _class(model, x) == label, "the model does not predict the class stated")
+
+
+def _require_witness(model: nn.Module, certificate: Certificate, points: Tensor, weights: Tensor) -> None:
+    """The witness lies in the set, up to the rounding of the model's precision, and has the class stated."""
     evidence, x = certificate.evidence, certificate.witness
-    if x is None or weights is None or evidence.other is None or evidence.other == evidence.label:
-        return False
-    weights = weights.double().cpu()
-    if not (weights >= 0).all() or abs(weights.sum().item() - 1) > 1e-12:
-        return False
-    flat = points.double().cpu().flatten(1)
-    off = (x.double().cpu().flatten() - weights @ flat).abs()
-    unit = torch.finfo(x.dtype).eps
-    if not (off <= 4 * unit * flat.abs().sum(0)).all():
-        return False
-    return bool(_class(model, points[0]) == evidence.label and _class(model, x) == evidence.other)
+    require(x is not None, "it has no witness")
+    assert x is not None
+    own = _on_device(model, points)
+    exact = _numbers(x)
+    require(torch.equal(_on_device(model, exact).double().cpu(), exact), "its witness has other digits than the model")
+    weights = weights.flatten()
+    in_set = len(weights) == len(points) and (weights >= 0).all() and abs(weights.sum().item() - 1) <= 1e-12
+    require(in_set and exact.shape == points.shape[1:], "its witness is not in the set")
+    flat = points.flatten(1)
+    off = (exact.flatten() - weights @ flat).abs()
+    unit = torch.finfo(own.dtype).eps
+    require((off <= 4 * unit * flat.abs().sum(0)).all(), "its witness is not where it says")
+    require(type(evidence.other) is int and evidence.other != evidence.label, "its witness has the class it is against")
+    _require_class(model, points[0], evidence.label)
+    require(_class(model, exact) == evidence.other, "the model does not give its witness the class stated")
 
 
-def _is_partition(ends: Tensor) -> bool:
-    """Intervals that follow one another from 0 to 1."""
+def _is_partition(ends: Tensor, *, whole: bool = True) -> bool:
+    """Intervals that follow one another from 0 to 1; without ``whole``, any intervals of [0, 1]. With exact 1 - t."""
     if ends.dim() != 2 or ends.shape[1] != 2 or not len(ends):
         return False
     pairs = ends.tolist()
+    if any(not 0 <= low <= high <= 1 or Fraction(1 - t) != 1 - Fraction(t) for low, high in pairs for t in (low, high)):
+        return False
     follows = all(one[1] == other[0] for one, other in itertools.pairwise(pairs))
-    return pairs[0][0] == 0 and pairs[-1][1] == 1 and follows and all(lo <= hi for lo, hi in pairs)
+    return not whole or (pairs[0][0] == 0 and pairs[-1][1] == 1 and follows)
 
 
 def covers_simplex(parts: Tensor) -> bool:
@@ -154,12 +182,14 @@ def _half(parts: Tensor, i: int, j: int) -> Tensor:
     return parts
 
 
-def _all_proved(
+def _require_proved(
     model: nn.Module, points: Tensor, parts: Tensor, label: int, promise: Promise, roundings: int = 0
-) -> bool:
+) -> None:
     device = _on_device(model, points).device
-    points = points.to(device).double()
-    return all(_is_proved(model, points, part.to(device).double(), label, promise, roundings) for part in parts)
+    points = points.to(device)
+    for part in parts:
+        proved = _is_proved(model, points, part.to(device), label, promise, roundings)
+        require(proved, "the class is not proved on one of its parts")
 
 
 def _is_proved(model: nn.Module, points: Tensor, part: Tensor, label: int, promise: Promise, roundings: int) -> bool:
@@ -212,27 +242,52 @@ def _lead(scores: object, label: int) -> float:
     return float("-inf") if least.isnan().any() else least.amin().item()
 
 
-def check_ball(certificate: Certificate, model: nn.Module) -> bool:
-    """Whether the evidence shows what a certificate of kind ``ball`` says about ``model``."""
+def check_ball(certificate: Certificate, model: nn.Module) -> None:
+    """Raises ``NotConfirmed`` unless the evidence shows what a certificate of kind ``ball`` says about ``model``."""
     evidence = certificate.evidence
-    if certificate.verdict != "certified" or evidence is None or not 0 < evidence.radius < float("inf"):
-        return False
-    unit = FLOAT32 if certificate.promise == "float32" else 0.0
-    with evaluating(model):
-        x = evidence.x.to(_on_device(model, evidence.x).device).double().unsqueeze(0)
-        steps = torch.eye(x.numel(), dtype=x.dtype, device=x.device).view(-1, *x.shape)
-        globe = Globe([x, *steps], torch.zeros_like(x), unit, size=evidence.radius, norm=evidence.norm)
-        return _class(model, evidence.x) == evidence.label and _lead(model(globe), evidence.label) > 0
+    require(certificate.verdict == "certified", "no ball is ever refuted")
+    _require_no_witness(certificate)
+    # A number that equals 2, such as True or 2.0, is another norm's name nowhere.
+    require(evidence.norm in (2, "inf") and type(evidence.norm) in (int, str), f"there is no norm {evidence.norm!r}")
+    radius, region = evidence.radius, evidence.region
+    require(type(radius) is float and 0 < radius < inf, "its radius is no positive number")
+    require(type(region) is float and 0 <= region <= radius, "its region is not inside of the ball")
+    require(certificate.statement == ball(evidence.label, radius, evidence.norm), OTHER_STATEMENT)
+    x = _numbers(evidence.x)
+    _require_class(model, x, evidence.label)
+    require(_margin_in_ball(model, certificate, radius)[0] > 0, "the class is not proved in the ball")
+    if region:
+        margin, bends = _margin_in_ball(model, certificate, region)
+        require(margin > 0 and not bends, "the model is not affine within the region stated")
 
 
-def check_cone(certificate: Certificate, model: nn.Module) -> bool:
-    """Whether the evidence shows what a certificate of kind ``cone`` says about ``model``."""
-    evidence = certificate.evidence
-    if certificate.verdict == "unknown" or evidence is None or evidence.hull.promise != certificate.promise:
-        return False
+def _margin_in_ball(model: nn.Module, certificate: Certificate, radius: float) -> tuple[float, bool]:
+    """A lower bound of the lead of the class, and whether any ReLU may change its side."""
+    evidence, unit = certificate.evidence, FLOAT32 if certificate.promise == "float32" else 0.0
+    x = evidence.x.to(_on_device(model, evidence.x).device).double().unsqueeze(0)
+    steps = torch.eye(x.numel(), dtype=x.dtype, device=x.device).view(-1, *x.shape)
+    globe = Globe([x, *steps], torch.zeros_like(x), unit, size=radius, norm=evidence.norm)
+    return _lead(model(globe), evidence.label), globe.bends[0]
+
+
+def check_cone(certificate: Certificate, model: nn.Module) -> None:
+    """Raises ``NotConfirmed`` unless the evidence shows what a certificate of kind ``cone`` says about ``model``."""
+    hull, scaling = certificate.evidence.hull, certificate.evidence.scaling
+    require(certificate.statement == CONE, OTHER_STATEMENT)
+    require(hull.kind == "hull" and hull.verdict == certificate.verdict, "its hull says something else")
+    require(hull.promise == certificate.promise, "its hull is about another promise")
+    check_hull(hull, model)
     if certificate.verdict == "refuted":
-        return evidence.hull.verdict == "refuted" and check_hull(evidence.hull, model)
-    if evidence.hull.verdict != "certified" or evidence.scaling.verdict != "certified":
-        return False
-    same_shape = tuple(evidence.scaling.evidence.shape) == tuple(evidence.hull.evidence.points.shape[1:])
-    return same_shape and check_hull(evidence.hull, model) and check_scaling(evidence.scaling, model)
+        require(scaling is hull, "it needs no other evidence than its hull")
+        require(
+            certificate.witness is not None and torch.equal(certificate.witness, hull.witness),
+            "its witness is not its hull's",
+        )
+        return
+    _require_no_witness(certificate)
+    require(certificate.promise == "real", "multiples are rounded in float32")
+    require(scaling.kind == "scaling" and scaling.verdict == "certified", "its scaling is not certified")
+    require(
+        tuple(scaling.evidence.shape) == tuple(hull.evidence.points.shape[1:]), "its scaling is about another shape"
+    )
+    check_scaling(scaling, model)

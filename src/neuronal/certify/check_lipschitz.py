@@ -11,35 +11,51 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from neuronal.certify.certificate import Certificate
+from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, require
 from neuronal.certify.exported import Mark, leaves, walk
+from neuronal.certify.statement import ball
+from neuronal.core.inference import call_on_copy
 
+TOLERANCES = 1e-11, 1e-9
 # The maker's constants are a little above the true ones, and so may these be.
 ROUNDING = 1 + 1e-7
 
 
-def check_lipschitz(certificate: Certificate, model: nn.Module) -> bool:
-    """Whether margin and bound, computed again, are enough for the radius."""
+def check_lipschitz(certificate: Certificate, model: nn.Module) -> None:
+    """Raises ``NotConfirmed`` unless margin, error and bound, all computed again, are enough for the radius."""
     evidence = certificate.evidence
-    if certificate.verdict != "certified" or not evidence.radius >= 0 or evidence.norm != 2:
-        return False
-    model = deepcopy(model).double().eval()
-    for module in model.modules():
-        if hasattr(module, "coupling") and hasattr(module, "tolerance"):
-            module.tolerance = 1e-11  # type: ignore[assignment]
-    x = evidence.x.detach().double().unsqueeze(0)
-    with torch.no_grad():
-        logits = model(x)[0]
-    if int(logits.argmax()) != evidence.label or evidence.error < 0:
-        return False
+    require(certificate.verdict == "certified" and certificate.witness is None, "no ball is ever refuted")
+    require(certificate.promise == "real", "it is about real numbers only")
+    require(evidence.norm == 2 and type(evidence.norm) is int, f"there is no norm {evidence.norm!r}")
+    radius = evidence.radius
+    require(type(radius) is float and radius > 0, "its radius is no positive number")
+    require(certificate.statement == ball(evidence.label, radius, 2), OTHER_STATEMENT)
+    x = evidence.x
+    require(isinstance(x, Tensor) and x.is_floating_point() and x.isfinite().all(), "its input is no finite tensor")
+    x = x.detach().double().unsqueeze(0)
+    # What is left of the equations of implicit-bias layers shows in how much the outputs move with their tolerance.
+    (logits, rough), precise = zip(*(_logits(model, x, tolerance) for tolerance in TOLERANCES), strict=True)
+    require(type(evidence.label) is int and int(logits.argmax()) == evidence.label, "the model predicts another class")
+    size = logits.abs().max().item()
+    error = sqrt(2) * ((logits - rough).norm().item() + 1e-13 * size)
     others = logits.clone()
     others[evidence.label] = -inf
-    margin = (logits[evidence.label] - others.max()).item()
-    room = min(margin, evidence.margin) - sqrt(2) * evidence.error
-    if room <= 0 or abs(margin - evidence.margin) > sqrt(2) * evidence.error + 1e-12 * logits.abs().max().item():
-        return False
-    constant = exported_constant(model, x)
-    return constant is not None and sqrt(2) * constant * evidence.radius <= room * ROUNDING
+    room = (logits[evidence.label] - others.max()).item() - error
+    require(room > 0, "the margin at its input is within rounding")
+    constant = exported_constant(precise[0], x)
+    require(constant is not None, "a part of the exported graph has no constant that is known")
+    require(sqrt(2) * (constant or 0.0) * radius <= room * ROUNDING or constant == 0, "its radius is too large")
+
+
+def _logits(model: nn.Module, x: Tensor, tolerance: float) -> tuple[Tensor, nn.Module]:
+    """Those of a float64 copy whose implicit-bias layers are solved to this tolerance, and the copy."""
+    precise = deepcopy(model).double().eval()
+    for module in precise.modules():
+        if hasattr(module, "coupling") and hasattr(module, "tolerance"):
+            module.tolerance = tolerance  # type: ignore[assignment]
+    logits = call_on_copy(precise, x)
+    require(logits.dim() == 2 and len(logits) == 1 and logits.shape[1] > 1, "the model gives no scores of classes")
+    return logits[0], precise
 
 
 @dataclass(frozen=True)
@@ -90,12 +106,20 @@ def _top(matrix: Tensor) -> float:
     return sqrt(max(float(torch.linalg.eigvalsh(small @ small.mH).max()), 0.0))
 
 
+def _refuse_moving(call: _Call, *names: str) -> None:
+    """Weights and biases have to be constants."""
+    if any(isinstance(call.given.get(name), Grows) for name in names):
+        raise ValueError("a weight or bias that depends on the input")
+
+
 def _matrix(call: _Call) -> float:
+    _refuse_moving(call, "self" if "mat1" in call.given else "", "mat2")
     return call.by * _top(call["mat2"].double()) * abs(float(call.given.get("alpha", 1)))
 
 
 def _convolution(call: _Call) -> float:
     """A padded image fits into a circle long enough, so the convolution is a part of a circular one."""
+    _refuse_moving(call, "bias", "weight")
     weight: Tensor = call["weight"].double()
     if call["transposed"]:
         raise ValueError("transposed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,34 +11,67 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from neuronal.certify.certificate import Certificate
+from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, require
 from neuronal.certify.exported import Mark, leaves, walk
-from neuronal.core.inference import evaluating
+from neuronal.certify.statement import scaling
+from neuronal.core.inference import call_on_copy
+from neuronal.geometry.precision import all_digits
 
 
-def check_scaling(certificate: Certificate, model: nn.Module) -> bool:
-    """Certified: the exported graph has the same degree. Refuted: the model departs from every degree at the witness."""
-    with evaluating(model):
-        if certificate.verdict == "refuted":
-            return _refutes(certificate, model)
-        degree = exported_degree(model, certificate.evidence.shape)
-        return degree is not None and degree == certificate.evidence.degree
+def check_scaling(certificate: Certificate, model: nn.Module) -> None:
+    """Raises ``NotConfirmed`` unless it holds.
+
+    Certified: the exported graphs for one row and for two have the degree. Refuted: the model, in float64, departs from
+    every degree at the witness.
+    """
+    evidence = certificate.evidence
+    shape, degree = evidence.shape, evidence.degree
+    sizes = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
+    require(sizes and (degree is None or isinstance(degree, Fraction)), "its shape or degree is none")
+    require(certificate.statement == scaling(degree, shape), OTHER_STATEMENT)
+    require(certificate.promise == "real", "it is about real numbers only")
+    if certificate.verdict == "refuted":
+        require(degree is None, "it refutes what it gives a degree")
+        _require_departure(certificate, model)
+        return
+    require(certificate.witness is None and evidence.scale is None, "it is certified and has a witness against it")
+    require(degree is not None, "it is certified and has no degree")
+    for rows in (1, 2):
+        found = exported_degree(model, shape, rows)
+        require(found is not None, "the exported graph has no degree, or a part nothing is known of")
+        require(found == degree, f"the exported graph has another degree: {found}")
 
 
-def _refutes(certificate: Certificate, model: nn.Module) -> bool:
-    x, s = certificate.witness, certificate.evidence.scale
-    if x is None or s is None or not s > 0:
-        return False
-    a, b, c = (model(x * factor).flatten().double() for factor in (1.0, s, s * s))
-    if not all(v.isfinite().all() for v in (a, b, c)):
-        return False
+def _require_departure(certificate: Certificate, model: nn.Module) -> None:
+    """f(x), f(s x), f(s s x) of a float64 copy are not what they are for any degree.
+
+    Numbers near the ends of what floats can hold show nothing: there products vanish, or overflow, by themselves.
+    """
+    x, s, shape = certificate.witness, certificate.evidence.scale, certificate.evidence.shape
+    require(x is not None and x.is_floating_point(), "it has no witness")
+    assert x is not None
+    require(x.shape == (1, *shape), "its witness has another shape")
+    require(type(s) is float and 2.0**-20 <= s <= 2.0**20, "its scale is no moderate positive number")
+    size = x.double().abs().max().item()
+    require(1e-6 <= size <= 1e6, "its witness is not of moderate size")
+    own = next((p for p in model.parameters() if p.is_floating_point()), x)
+    with all_digits(own.device):
+        precise = deepcopy(model).double().eval()
+        inputs = [x.to(own.device).double() * factor for factor in (1.0, s, s * s)]
+        a, b, c = (call_on_copy(precise, v).flatten() for v in inputs)
+        # What is left of a difference of equal numbers moves by its own size when the input hardly does.
+        shaken = call_on_copy(precise, inputs[0] * (1 + 2.0**-48)).flatten()
+    require(all(v.isfinite().all() for v in (a, b, c)), "outputs at its witness are not finite")
+    sizes = [v.abs().max().item() for v in (a, b, c)]
+    require(all(n == 0 or n > 1e-200 for n in sizes), "outputs at its witness are next to zero")
     # b = k a and c = k k a for some k > 0 is what a degree would mean.
-    k = (a @ b / (a @ a)).item() if a.any() else 0.0
+    k = (a @ b / (a @ a)).item() if sizes[0] else 0.0
     if k <= 0:
-        return bool(a.any() or b.any() or c.any())
-    tolerance = torch.finfo(x.dtype).eps ** 0.5
+        require(any(sizes), "outputs at its witness are zero")
+        return
     off = max(((b - k * a).norm() / (k * a).norm()).item(), ((c - k * k * a).norm() / (k * k * a).norm()).item())
-    return bool(off > tolerance)
+    noise = ((shaken - a).norm() / a.norm()).item()
+    require(off > max(1e-7, 100 * noise), "the model departs from a degree no further than rounding may")
 
 
 @dataclass(frozen=True)
@@ -51,10 +85,10 @@ class NoPower(Exception):
     """An operation without a degree, or one that is not known here."""
 
 
-def exported_degree(model: nn.Module, shape: Iterable[int]) -> Fraction | None:
-    """The degree of the exported graph; None if it has none or cannot be exported."""
+def exported_degree(model: nn.Module, shape: Iterable[int], rows: int = 2) -> Fraction | None:
+    """The degree of the graph exported for so many rows; None if it has none or cannot be exported."""
     parameter = next((p for p in model.parameters() if p.is_floating_point()), torch.zeros(()))
-    x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
+    x = torch.zeros(rows, *shape, dtype=parameter.dtype, device=parameter.device)
     found = walk(model, x, Power(Fraction(1)), _power)
     return None if found is None else found.of
 
@@ -97,6 +131,8 @@ def _power(name: str, given: dict[str, Any], node: fx.Node) -> Any:
     if name == "_to_copy" and given["dtype"] is not None and not given["dtype"].is_floating_point:
         raise NoPower("rounding")
     if name in COPIES:
+        if "reduce" in given:
+            raise NoPower("a scatter that computes")
         for setting in ("condition", "index", "indices", "mask"):
             if any(isinstance(v, Power) and v.of != 0 for v in leaves(given.get(setting))):
                 raise NoPower(name)

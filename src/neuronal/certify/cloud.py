@@ -18,10 +18,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+# What a model may ask of a tensor without seeing its numbers.
+SHAPE = (
+    "shape",
+    "dtype",
+    "device",
+    "layout",
+    "ndim",
+    "requires_grad",
+    "is_cuda",
+    "is_mps",
+    "is_sparse",
+    "is_quantized",
+)
+ASKED = ("size", "dim", "numel", "is_floating_point", "is_complex", "stride", "get_device")
 OWN, FLOAT32 = 2.0**-53, 2.0**-24
 UP = 1 + 1e-9  # sums of non-negative numbers lose less than this
 TINY = 1e-37
 FAR = 1e30  # below every real value: what padding puts around a pool
+
+
+class NoRule(TypeError):
+    """The model does something that no rule here is about."""
 
 
 class Cloud:
@@ -37,7 +55,7 @@ class Cloud:
     @property
     def rows(self) -> list[Tensor]:
         if self.seen != self.changes[0]:
-            raise TypeError("The checker has no rule for a tensor that was changed in place under another view.")
+            raise NoRule("The checker has no rule for a tensor that was changed in place under another view.")
         return self._rows
 
     def become(self, other: Cloud) -> Cloud:
@@ -53,18 +71,20 @@ class Cloud:
     ) -> Any:
         name = func.__name__.removesuffix("_") if not func.__name__.startswith("__") else func.__name__
         if name not in RULES:
-            raise TypeError(f"The checker has no rule for {name}; it covers {', '.join(sorted(RULES))}.")
+            raise NoRule(f"The checker has no rule for {name}; it covers {', '.join(sorted(RULES))}.")
         result = RULES[name](*args, **(kwargs or {}))
         is_in_place = name != func.__name__ or (kwargs or {}).get("inplace")
         return args[0].become(result) if is_in_place else result
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not hasattr(Tensor, name):
+        if name.startswith("__"):
             raise AttributeError(name)
-        if not callable(getattr(Tensor, name)):
+        if name in SHAPE + ASKED:
             return getattr(self.radius, name)
-        if name in ("size", "dim", "is_floating_point", "numel"):
-            return getattr(self.radius, name)
+        if name in ("T", "mT"):
+            return copied(lambda x: getattr(x, name))(self)
+        if not callable(getattr(Tensor, name, None)):
+            raise NoRule(f"The checker has no rule for the attribute {name}.")
         return lambda *args, **kwargs: self.__torch_function__(getattr(Tensor, name), (), (self, *args), kwargs)
 
     def __add__(self, other: Any) -> Cloud:
@@ -90,6 +110,17 @@ class Cloud:
 
     def __len__(self) -> int:
         return len(self.radius)
+
+    def _refuse(self, *_: object) -> Any:
+        raise NoRule("The checker has no rule for numbers that leave torch, or decide what is computed.")
+
+    __bool__ = __float__ = __int__ = __index__ = __iter__ = __contains__ = __array__ = __reduce_ex__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __pow__ = __matmul__ = __setitem__ = __dlpack__ = _refuse  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def note(self, how: str, *parts: Any) -> Cloud:
+        """Told how this value was made; whoever wants to know overrides it."""
+        return self
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -136,7 +167,9 @@ class Cloud:
         """linear(value) + shift, with ``terms`` roundings; ``absolute`` is the linear part with absolute weights."""
         n = terms + 10
         g = 2 * n * OWN / (1 - n * OWN) + n * self.unit / (1 - n * self.unit)
-        radius = absolute(self.radius) + g * (absolute(self.size_bound) + abs(shift)) + n * TINY
+        size = absolute(self.size_bound) + abs(shift)
+        # Products of numbers that are not zero may be too small for the network's arithmetic.
+        radius = absolute(self.radius) + g * size + n * torch.where(size > 0, TINY, 0.0)
         return self.like(self.moved(linear, shift), radius * UP)
 
 
@@ -146,9 +179,12 @@ class Globe(Cloud):
     def __init__(self, rows: Sequence[Tensor], radius: Tensor, unit: float, *, size: float, norm: object):
         super().__init__(rows, radius, unit)
         self.ball, self.norm_of_ball = size, norm
+        self.bends = [False]  # whether a ReLU anywhere has inputs of both signs
 
     def like(self, rows: Sequence[Tensor], radius: Tensor) -> Cloud:
-        return Globe(rows, radius, self.unit, size=self.ball, norm=self.norm_of_ball)
+        result = Globe(rows, radius, self.unit, size=self.ball, norm=self.norm_of_ball)
+        result.bends = self.bends
+        return result
 
     def moved(self, linear: Callable[[Tensor], Tensor], shift: Any = 0.0) -> list[Tensor]:
         return [linear(self.rows[0]) + shift, *map(linear, self.rows[1:])]
@@ -179,6 +215,8 @@ def lead(scores: Cloud, label: int) -> Cloud:
 
 
 def _wide(value: Any) -> Any:
+    if isinstance(value, Cloud):
+        raise NoRule("The checker has no rule for a constant that depends on the input.")
     return value.detach().double() if isinstance(value, Tensor) else value
 
 
@@ -188,7 +226,7 @@ def copied(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
         result = x.like([func(row, *args, **kwargs) for row in x.rows], func(x.radius, *args, **kwargs))
         result.changes, result.seen = x.changes, x.seen
-        return result
+        return result.note("positions", x)
 
     return rule
 
@@ -200,7 +238,7 @@ def averaged(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
         def apply(row: Tensor) -> Tensor:
             return func(row, *args, **kwargs)
 
-        return x.affine(apply, apply, 0.0, x.radius.numel())
+        return x.affine(apply, apply, 0.0, x.radius.numel()).note("positions", x)
 
     return rule
 
@@ -209,6 +247,8 @@ def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     """Linear maps and convolutions: input, weight, bias, options."""
 
     def rule(input: Cloud, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Cloud:
+        if isinstance(weight, Cloud) or isinstance(bias, Cloud) or not isinstance(input, Cloud):
+            raise NoRule("The checker has no rule for weights or biases that depend on the input.")
         w = _wide(weight)
         shift = 0.0 if bias is None else _wide(bias).view(-1, *[1] * (w.dim() - 2))
         result = input.affine(
@@ -219,13 +259,15 @@ def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
         )
         if func is F.linear:
             result.origin = (input.like(input.rows, input.radius), w, shift)  # whatever becomes of the input
-        return result
+        names = ("stride", "padding", "dilation", "groups")
+        return result.note("weights", input, w, bias, dict(zip(names, args, strict=False)) | kwargs)
 
     return rule
 
 
 def scaled(x: Cloud, scale: Any, shift: Any = 0.0, terms: int = 2) -> Cloud:
-    return x.affine(lambda row: row * scale, lambda row: row * abs(scale), shift, terms)
+    result = x.affine(lambda row: row * scale, lambda row: row * abs(scale), shift, terms)
+    return result.note("scaling", x, scale, shift)
 
 
 def add(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
@@ -236,7 +278,8 @@ def add(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
     g = 10 * OWN + 4 * x.unit
     size = x.size_bound + abs(alpha) * other.size_bound
     rows = [a + alpha * b for a, b in zip(x.rows, other.rows, strict=True)]
-    return x.like(rows, (x.radius + abs(alpha) * other.radius + g * size + TINY) * UP)
+    rest = g * size + torch.where(size > 0, TINY, 0.0)
+    return x.like(rows, (x.radius + abs(alpha) * other.radius + rest) * UP).note("sum", x, other, alpha)
 
 
 def sub(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
@@ -247,7 +290,7 @@ def mul(x: Any, other: Any) -> Cloud:
     if not isinstance(x, Cloud):
         x, other = other, x
     if isinstance(other, Cloud):
-        raise TypeError("The checker has no rule for the product of two values that depend on the input.")
+        raise NoRule("The checker has no rule for the product of two values that depend on the input.")
     return scaled(x, _wide(other))
 
 
@@ -266,7 +309,7 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Cloud:
     if training:
-        raise TypeError("The checker has no rule for batch norm with the statistics of the batch.")
+        raise NoRule("The checker has no rule for batch norm with the statistics of the batch.")
     shape = (1, -1, *[1] * (x.radius.dim() - 2))
     scale = 1 / torch.sqrt(_wide(var) + eps) * (1.0 if weight is None else _wide(weight))
     centred = scaled(x, 1.0, -_wide(mean).view(shape))
@@ -277,6 +320,8 @@ def lines(x: Cloud) -> tuple[Tensor, Tensor]:
     """lam and mu such that relu(x) is within mu of lam x + mu, which has no error where x has one sign."""
     low, high = x.low(), x.high()
     on, off = low >= 0, high <= 0
+    if isinstance(x, Globe):
+        x.bends[0] |= not bool((on | off).all())
     lam = torch.where(on, 1.0, torch.where(off, 0.0, high / (high - low)))
     return lam, torch.where(on | off, 0.0, -lam * low / 2 * UP + 16 * OWN * x.size_bound)
 
@@ -331,6 +376,11 @@ def minimum(x: Cloud, other: Cloud) -> Cloud:
     return mul(maximum(mul(x, -1.0), mul(other, -1.0)), -1.0)
 
 
+def rectified(x: Cloud, inplace: bool = False) -> Cloud:
+    """A ReLU of the model, and not one that another rule is made of."""
+    return relu(x).note("relu", x)
+
+
 def clamp(x: Cloud, min: Any = None, max: Any = None) -> Cloud:
     if min is not None:
         x = add(relu(add(x, -min)), min)
@@ -350,28 +400,67 @@ def _pool(rank: int) -> Callable[..., Cloud]:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Cloud:
-        if ceil_mode or return_indices:
-            raise TypeError("The checker has no rule for max pooling with ceil_mode or indices.")
+        if return_indices:
+            raise NoRule("The checker has no rule for max pooling with indices.")
         k, p, d = tuple_of(kernel_size), tuple_of(padding), tuple_of(dilation)
-        if any(p) and not (x.size_bound < FAR).all():
-            raise TypeError(f"The checker has no rule for padding of values as large as {FAR:g}.")
+        if (any(p) or ceil_mode) and not (x.size_bound < FAR).all():
+            raise NoRule(f"The checker has no rule for padding of values as large as {FAR:g}.")
         s = k if stride is None or stride == [] else tuple_of(stride)
-        pads = [n for side in reversed(p) for n in (side, side)]
+        # What torch itself makes of the sizes says how far windows reach over the end.
+        shape = F.__dict__[f"max_pool{rank}d"](x.radius, k, s, p, d, ceil_mode).shape[-rank:]
+        sizes = list(shape)
+        reach = [(sizes[i] - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i] for i, n in enumerate(x.radius.shape[-rank:])]
+        pads = [n for i in reversed(range(rank)) for n in (p[i], max(reach[i], 0))]
         around = F.pad(torch.zeros_like(x.radius), pads, value=-FAR)
         whole = x.like(x.moved(lambda row: F.pad(row, pads), around), F.pad(x.radius, pads))
-        sizes = [(n + 2 * p[i] - d[i] * (k[i] - 1) - 1) // s[i] + 1 for i, n in enumerate(x.radius.shape[-rank:])]
         best: Cloud | None = None
         for place in torch.cartesian_prod(*[torch.arange(n) for n in k]).view(-1, rank).tolist():
             cut = [slice(o * d[i], o * d[i] + (sizes[i] - 1) * s[i] + 1, s[i]) for i, o in enumerate(place)]
             part = whole[(..., *cut)]
             best = part if best is None else maximum(best, part)
         assert best is not None
-        return best
+        return best.note("positions", x)
+
+    return rule
+
+
+def amax(x: Cloud, dim: Any = (), keepdim: bool = False) -> Cloud:
+    """The largest of some positions, one after the other; none of the batch."""
+    dims = sorted(
+        {d % x.dim() for d in ((dim,) if isinstance(dim, int) else tuple(dim) or range(x.dim()))}, reverse=True
+    )
+    if 0 in dims:
+        raise NoRule("The checker has no rule for a maximum over the batch.")
+    for d in dims:
+        parts = [x.narrow(d, i, 1) for i in range(x.radius.shape[d])]
+        best = parts[0]
+        for part in parts[1:]:
+            best = maximum(best, part)
+        x = best if keepdim else best.squeeze(d)
+    return x
+
+
+def _adaptive_max_pool(rank: int) -> Callable[..., Cloud]:
+    """By slices: position i of n of m looks from floor(i m / n) to ceil((i + 1) m / n)."""
+
+    def rule(x: Cloud, output_size: Any, return_indices: bool = False) -> Cloud:
+        if return_indices:
+            raise NoRule("The checker has no rule for max pooling with indices.")
+        sizes = tuple(output_size) if isinstance(output_size, Sequence) else (output_size,) * rank
+        for i, wanted in enumerate(sizes):
+            d = x.dim() - rank + i
+            m = x.radius.shape[d]
+            n = m if wanted is None else wanted
+            cuts = [(j * m // n, -(-(j + 1) * m // n)) for j in range(n)]
+            x = cat([amax(x.narrow(d, start, end - start), d, keepdim=True) for start, end in cuts], d)
+        return x
 
     return rule
 
 
 def cat(clouds: Sequence[Cloud], dim: int = 0) -> Cloud:
+    if not all(isinstance(c, Cloud) for c in clouds):
+        raise NoRule("The checker has no rule for constants put beside values that depend on the input.")
     rows = [torch.cat(parts, dim) for parts in zip(*(c.rows for c in clouds), strict=True)]
     return clouds[0].like(rows, torch.cat([c.radius for c in clouds], dim))
 
@@ -389,27 +478,35 @@ def converted(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
     for value in (*args, *kwargs.values()):
         dtype = value.dtype if isinstance(value, Tensor) else value
         if isinstance(dtype, torch.dtype) and dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"The checker has no rule for {dtype}.")
+            raise NoRule(f"The checker has no rule for {dtype}.")
     return x
 
 
 def dropout(x: Cloud, p: float = 0.5, training: bool = False, inplace: bool = False) -> Cloud:
     if training:
-        raise TypeError("The checker has no rule for dropout in training.")
+        raise NoRule("The checker has no rule for dropout in training.")
     return x
 
 
 COPIES = ("flatten", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "contiguous", "clone", "expand")
+COPIES += ("narrow", "unflatten", "swapaxes", "movedim")
 RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for name in (*COPIES, "flip", "detach")}
 RULES |= {name: weighted(getattr(F, name)) for name in ("linear", "conv1d", "conv2d", "conv3d")}
 RULES |= {f"max_pool{n}d": _pool(n) for n in (1, 2, 3)}
+RULES |= {f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (1, 2, 3)} | {"amax": amax}
 RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d")) for n in (1, 2, 3)}
 RULES |= {f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d")) for n in (1, 2, 3)}
 RULES |= {"mean": averaged(torch.mean), "sum": averaged(torch.sum), "cat": cat, "pad": pad}
 RULES |= {"add": add, "sub": sub, "mul": mul, "div": div, "true_divide": div, "neg": lambda x: mul(x, -1.0)}
 RULES |= {"__add__": add, "__radd__": lambda x, y: add(x, y), "__sub__": sub, "__mul__": mul, "__rmul__": mul}
 RULES |= {"__rsub__": lambda x, y: add(mul(x, -1.0), y), "__truediv__": div, "__neg__": lambda x: mul(x, -1.0)}
-RULES |= {"relu": relu, "prelu": prelu, "abs": lambda x: kink(x, -1.0), "batch_norm": batch_norm, "dropout": dropout}
+RULES |= {
+    "relu": rectified,
+    "prelu": prelu,
+    "abs": lambda x: kink(x, -1.0),
+    "batch_norm": batch_norm,
+    "dropout": dropout,
+}
 RULES |= {"leaky_relu": lambda x, negative_slope=0.01, inplace=False: kink(x, negative_slope)}
 RULES |= {"maximum": maximum, "minimum": minimum, "clamp": clamp, "clamp_min": clamp}
 RULES |= dict.fromkeys(("to", "float", "double", "type_as"), converted)

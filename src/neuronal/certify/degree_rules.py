@@ -127,6 +127,8 @@ def _overwritten(call: Call) -> Fraction:
 
 @_for("index_put scatter index_copy slice_scatter select_scatter masked_scatter")
 def _put(call: Call) -> Fraction:
+    if (how := call.arguments.get("reduce")) is not None:
+        call.breaks(f"computes {call.name} with reduce={how!r}", "operation")
     name = next(n for n in ("values", "src", "source", "value") if n in call.arguments)
     return call.join("self", name)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.bounds import OWN
-from neuronal.certify.certificate import Certificate, Verdict
+from neuronal.certify.certificate import REMARK, Certificate, Verdict
 from neuronal.certify.multipliers import (
     exact_multipliers,
     is_exact,
@@ -17,6 +17,7 @@ from neuronal.certify.multipliers import (
     propose,
     propose_everywhere,
 )
+from neuronal.certify.statement import layer_activity
 from neuronal.certify.units import Units, units_of
 from neuronal.core.inference import call_on_copy, evaluating
 
@@ -46,19 +47,19 @@ class LayerActivity:
         dead_on_data: Units that no input of the data makes active; None where there are no data.
     """
 
-    path: str
+    path: str = field(metadata=REMARK)
     units: int
     verdict: Verdict
-    reason: str
+    reason: str = field(metadata=REMARK)
     by: str = ""
     multipliers: Tensor | tuple[Fraction, ...] | None = None
-    margin: float | None = None
+    margin: float | None = field(default=None, metadata=REMARK)
     low: Tensor | None = None
     high: Tensor | None = None
     cutoff: float = 0.0
-    radius: float | None = None
+    radius: float | None = field(default=None, metadata=REMARK)
     dead_on_box: tuple[int, ...] | None = None
-    dead_on_data: tuple[int, ...] | None = None
+    dead_on_data: tuple[int, ...] | None = field(default=None, metadata=REMARK)
 
 
 def certify_layer(
@@ -68,9 +69,8 @@ def certify_layer(
     units = units_of(layer)
     if cutoff is None:
         cutoff = getattr(getattr(layer, "balance", None), "cutoff", 0.0)
-    where = "for every input" if box is None else "for every input of the box"
     place = " at every position" if units.patch else ""
-    statement = f"{where}{place} at least one of {len(units.bias)} units is above {cutoff:g}"
+    statement = layer_activity(len(units.bias), cutoff, in_box=box is not None, at_positions=bool(units.patch))
     if box is None:
         found, witness = everywhere(units, cutoff), None
     else:

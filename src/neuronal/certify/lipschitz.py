@@ -7,14 +7,15 @@ too: with coupling <= 0 their units move no further than what comes in.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.certificate import Certificate
+from neuronal.certify.certificate import REMARK, Certificate
 from neuronal.certify.norms import SPARE
+from neuronal.certify.statement import ball
 from neuronal.certify.stretch import Stretch, stretched
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 
@@ -54,9 +55,9 @@ class LipschitzBall:
     label: int
     norm: int
     radius: float
-    margin: float
-    error: float
-    lipschitz: Lipschitz
+    margin: float = field(metadata=REMARK)
+    error: float = field(metadata=REMARK)
+    lipschitz: Lipschitz = field(metadata=REMARK)
 
 
 def lipschitz_bound(model: nn.Module, example: Tensor) -> Lipschitz:
@@ -105,7 +106,7 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
         )
     return Certificate(
         "ball",
-        f"class {label} for every input within {radius:.4g} of x in the 2-norm",
+        ball(label, evidence.radius, 2),
         "certified",
         "real",
         f"The margin is {margin:.4g} and no logit difference changes by more than {sqrt(2) * found.constant:.4g} times "

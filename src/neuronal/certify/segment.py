@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 
 import torch
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from neuronal.certify.bounds import plain_arithmetic
 from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
-from neuronal.certify.certificate import Certificate, Promise
+from neuronal.certify.certificate import REMARK, Certificate, Promise
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
+from neuronal.certify.statement import SEGMENT
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.segment import pieces
 
-STATEMENT = "The predicted class is the same on the whole segment between the two inputs."
 GRID = 2.0**50  # ends of intervals are multiples of 1 / GRID, so that t and 1 - t are both exact
 
 
@@ -39,7 +39,7 @@ class SegmentEvidence:
     intervals: Tensor
     other: int | None = None
     t: float | None = None
-    bounds: int = 0
+    bounds: int = field(default=0, metadata=REMARK)
 
 
 def certify_segment(
@@ -81,7 +81,7 @@ def certify_segments(
     try:
         program = classifier(model, a)
     except NotPiecewiseLinear as error:
-        return [Certificate("segment", STATEMENT, "unknown", promise, str(error)) for _ in a]
+        return [Certificate("segment", SEGMENT, "unknown", promise, str(error)) for _ in a]
     prover = Prover(program, own_dtype(model), promise)
     points = torch.stack([a, b], dim=1).to(program.device)
     return _Segments(model, prover, points, budget).certificates()
@@ -116,7 +116,7 @@ class _Segments:
         return self._answer("certified", f"Proved {how.format(len(evidence.intervals))}.", None, evidence)
 
     def _answer(self, verdict: str, reason: str, witness: Tensor | None, evidence: SegmentEvidence) -> Certificate:
-        return Certificate("segment", STATEMENT, verdict, self.prover.promise, reason, witness, evidence)  # type: ignore[arg-type]
+        return Certificate("segment", SEGMENT, verdict, self.prover.promise, reason, witness, evidence)  # type: ignore[arg-type]
 
     def _refuted(self, i: int, found: Search) -> Certificate:
         assert found.witness is not None

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
-from neuronal.certify.certificate import Certificate, Promise, Verdict
+from neuronal.certify.certificate import REMARK, Certificate, Promise, Verdict
 from neuronal.certify.cuts import Cut, Cutter
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.certify.scaling import certify_scaling
+from neuronal.certify.statement import CONE, HULL
 from neuronal.geometry.lowering import NotPiecewiseLinear
-
-HULL = "The predicted class is the same for every convex combination of the inputs."
-CONE = "The predicted class is the same for every non-negative combination of the inputs (not all weights zero)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class HullEvidence:
     cuts: tuple[tuple[Cut, ...], ...] = ()
     other: int | None = None
     where: Tensor | None = None
-    bounds: int = 0
+    bounds: int = field(default=0, metadata=REMARK)
 
 
 @dataclass(frozen=True, eq=False)

@@ -242,6 +242,8 @@ def _why_not(module: nn.Module, target: Family, tied: set[int]) -> str:
     if kind(module) not in PLAIN:
         base = next((plain.__name__ for plain in PLAIN if isinstance(module, plain)), None)
         return f"{name} is a subclass of nn.{base}" if base else f"there is no such layer for {name}"
+    if "forward" in vars(module):
+        return f"this {name} has a forward of its own"
     if not has_own_weight(module):
         return "its weight is made by a hook; torch.nn.utils.parametrizations has the same without"
     keeps = target.name in ("zero_bias", "implicit_bias")

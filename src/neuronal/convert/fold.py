@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced
-from neuronal.core.inference import evaluating
+from neuronal.core.inference import call_on_copy, evaluating, memory
 from neuronal.nn.standard import arguments
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -78,7 +81,8 @@ def _hooked(module: nn.Module) -> bool:
 def _read(model: nn.Module, used: dict[nn.Module, int]) -> list[tuple[nn.Module, nn.Module]]:
     """Pairs of a module and the one that alone takes its output, from the graph of the forward."""
     try:
-        graph = fx.Tracer().trace(model)
+        with evaluating(model):
+            graph = fx.Tracer().trace(model)
     except Exception as reason:
         raise ValueError(
             f"torch.fx cannot read the forward of {type(model).__name__} to see which layer a batch norm follows "
@@ -116,15 +120,55 @@ def _seen(model: nn.Module, example: Tensor, used: dict[nn.Module, int]) -> list
         if isinstance(output, Tensor) and not (isinstance(module, nn.Linear) and output.dim() != 2):
             made[id(output)] = (module, output)
 
+    between = _UsesBetweenModules(made)
     leaves = [module for module in model.modules() if not list(module.children())]
     handles = [leaf.register_forward_hook(watch) for leaf in leaves]
+    handles += [leaf.register_forward_pre_hook(between.enter, prepend=True) for leaf in leaves]
+    handles += [leaf.register_forward_hook(between.leave, always_call=True) for leaf in leaves]
     try:
-        with evaluating(model):
-            model(example)
+        with evaluating(model), between:
+            call_on_copy(model, example)
     finally:
         for handle in handles:
             handle.remove()
-    return [(made[key][0], users[0]) for key, users in taken.items() if key in made and len(users) == 1]
+    return [
+        (made[key][0], users[0])
+        for key, users in taken.items()
+        if key in made and len(users) == 1 and memory(made[key][1]) not in between.used
+    ]
+
+
+class _UsesBetweenModules(TorchFunctionMode):
+    """Inside: notes which outputs of modules are used by functions, in place or not, outside of modules without children."""
+
+    def __init__(self, made: dict[int, tuple[nn.Module, Tensor]]):
+        super().__init__()
+        self.made, self.depth = made, 0
+        self.used: set[int] = set()
+
+    def enter(self, *_: object) -> None:
+        self.depth += 1
+
+    def leave(self, *_: object) -> None:
+        self.depth -= 1
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not self.depth and not _asks_for_shape(func):
+            known = {memory(output) for _, output in self.made.values()}
+            given = {memory(leaf) for leaf in tree_leaves([args, kwargs]) if isinstance(leaf, Tensor)}
+            self.used |= known & given
+        return func(*args, **kwargs)
+
+
+def _asks_for_shape(func: Any) -> bool:
+    """Whether a function is one of those that see no number of a tensor."""
+    attribute = getattr(getattr(func, "__self__", None), "__name__", "")
+    return func.__name__ in ("size", "dim", "numel", "stride", "is_floating_point", "__len__") or (
+        func.__name__ == "__get__" and attribute in ("shape", "ndim", "dtype", "device", "is_cuda", "requires_grad")
+    )
 
 
 @torch.no_grad()
@@ -149,11 +193,20 @@ def scale_and_shift(norm: Any) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def _check(model: nn.Module, result: nn.Module, example: Tensor) -> None:
-    with evaluating(model):
-        want, got = model(example), replaced(result, {}).eval()(example)
-    if isinstance(want, Tensor) and not torch.allclose(want, got, rtol=1e-3, atol=1e-4 * float(want.abs().max())):
-        worst = (want - got).abs().max().item()
-        raise ValueError(
-            f"folding changed the output of {type(model).__name__} by up to {worst:.2g}: a layer's output is used in more "
-            "places than its batch norm. Keep the batch norms."
-        )
+    copy = replaced(result, {}).eval()
+    # Far from the example, what a forward does beside its modules shows.
+    for scale in (1.0, -30.0):
+        with evaluating(model):
+            want, got = call_on_copy(model, example * scale), call_on_copy(copy, example * scale)
+        if not isinstance(want, Tensor):
+            continue
+        if not want.isfinite().all():
+            raise ValueError(
+                f"{type(model).__name__} gives NaN or infinity for the example, so folding cannot be checked."
+            )
+        if not torch.allclose(want, got, rtol=1e-3, atol=1e-4 * float(want.abs().max())):
+            worst = (want - got).abs().max().item()
+            raise ValueError(
+                f"folding changed the output of {type(model).__name__} by up to {worst:.2g}: a layer's output is used in "
+                "more places than its batch norm. Keep the batch norms."
+            )

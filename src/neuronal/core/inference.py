@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["NoRandomNumbers", "call_on_copy", "evaluating", "is_random"]
+__all__ = ["NoRandomNumbers", "call_on_copy", "evaluating", "is_random", "memory"]
 
 
 @contextmanager
@@ -29,6 +29,11 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
 def call_on_copy(model: Callable[[Tensor], Any], x: Tensor) -> Any:
     """The output of a model for a copy of ``x``: a model may change its input in place, and ``x`` stays as it is."""
     return model(x.clone())
+
+
+def memory(t: Tensor) -> int:
+    """What all views of one tensor have in common, as long as one of them is held."""
+    return t.untyped_storage().data_ptr() or -id(t)
 
 
 def is_random(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

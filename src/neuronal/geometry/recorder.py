@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.core.inference import is_random
+from neuronal.core.inference import is_random, memory
 from neuronal.geometry.program import Copy, Op, Step
-from neuronal.geometry.trace import memory
 
 SUPPORTED = (
     "Linear, Conv1d to Conv3d, ReLU, LeakyReLU, PReLU, abs, clamp, max and average pooling (adaptive too), batch norm in "

@@ -28,6 +28,7 @@ EXITS = {
     "__format__",
     "data_ptr",
     "storage",
+    "untyped_storage",
     "__reduce_ex__",
     "__deepcopy__",
     "__dlpack__",
@@ -119,11 +120,6 @@ class _Relus(TorchDispatchMode):
             self.calls[path] = self.calls.get(path, 0) + 1
             self.look(path if self.calls[path] == 1 else f"{path}:{self.calls[path]}", result)
         return result
-
-
-def memory(t: Tensor) -> int:
-    """What all views of one tensor have in common, as long as one of them is held."""
-    return t.untyped_storage().data_ptr() or -id(t)
 
 
 class Exits(TorchFunctionMode):
