@@ -85,7 +85,7 @@ def test_values_are_chosen_by_the_protocol(quick_records):
 
 
 def test_choices_by_the_training_data_need_no_holdout(quick):
-    recipe = replace(quick, model="mlp1", data="levy", holdout=0.0, protocol="training", epochs=4, probes=())
+    recipe = replace(quick, data="levy", holdout=0.0, protocol="training", epochs=4, probes=())
     record = run(replace(recipe, cut_after=1, keep_best=True, lr=0.1), 0)
     assert "training_loss" in record.epochs[0]
     assert record.metrics["best_epoch"] >= 1
