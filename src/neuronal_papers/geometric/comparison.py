@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log10
 from statistics import median
 from typing import Any
@@ -13,10 +13,12 @@ from neuronal_papers.core import title_of
 from neuronal_papers.geometric.drawing import BARS, legend_above, means, panels
 from neuronal_papers.geometric.methods import DATA, METHOD, UNITS, Row, legend, mean_of, written
 from neuronal_papers.geometric.protocols import by_seed, groups_of, in_top5
-from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
+from neuronal_papers.judge import Above, Below, Case, Claim, Fact, Result, Within, paired
 from neuronal_papers.tuning import END_OF_LIST, end_of_list
 
 Reported = Mapping[str, Mapping[str, tuple[float, float | None]]]
+CLOSE = 1.0
+"""Points of accuracy; several standard errors of the means reported for images, which are of three seeds."""
 
 BOTH = (
     "Published: at the paper's rate, and what is chosen while training is chosen by what its code goes by. Clean: the rate "
@@ -102,6 +104,11 @@ def as_reported(margin: float, text: str) -> Claim:
         return found
 
     return Claim(text, cases, Within(margin))
+
+
+def where_reported(claims: Sequence[Claim], text: str) -> Callable[[Result], Sequence[Claim | Fact]]:
+    """The claims, and for results on the paper's data that accuracies are those reported."""
+    return lambda result: (*claims, as_reported(CLOSE, text)) if result["reported"] else claims
 
 
 def reported_for(row: Row, reported: Reported) -> tuple[float, float | None] | None:

@@ -32,7 +32,17 @@ METHODS = {
 FOUR = ("SP", "WN", "BN", "GmP")
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """For every method: the paper's list (Appendix C), and 1, as several do best at its end."""
-TEN = tuple(range(10))
+SHALLOW = Recipe(
+    name="",
+    model="mlp1",
+    model_options={"start": "glorot"},
+    holdout=0.0,
+    protocol="published",
+    optim="adam",
+    seeds=tuple(range(10)),
+    probes=(),
+)
+"""What the authors' networks with one hidden layer have in common."""
 HALF = (
     "Units of GmP start as the authors' code has them: from Glorot's weights, with directions in the half of the space "
     "where the last coordinate is positive and their norms as scales, where Section 4.3 has scales of 1."

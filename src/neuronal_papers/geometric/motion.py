@@ -28,7 +28,7 @@ from neuronal_papers.geometric.methods import (
     METHOD,
     RATE,
     RATES,
-    TEN,
+    SHALLOW,
     TEST,
     TUNED,
     UNITS,
@@ -41,38 +41,30 @@ from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Res
 
 SHOWN, OTHER = 0.1, 0.01
 """The rate at which the paper shows steps, and that of all methods but its own."""
-LEVY = Recipe(
+LEVY = replace(
+    SHALLOW,
     name="levy",
     data="levy",
-    model="mlp1",
-    model_options={"start": "glorot"},
-    holdout=0.0,
     protocol="training",
-    optim="adam",
     loss="absolute",
     batch_size=50,
     epochs=10_000,
     cut_after=500,
     stop_after=1000,
-    seeds=TEN,
     probes=("hinge_motion",),
 )
-BANANA = Recipe(
+BANANA = replace(
+    SHALLOW,
     name="banana",
     data="banana",
-    model="mlp1",
     model_options={"start": "glorot", "width": 10},
     scaling="standardise",
     redrawn=1000 / 5300,
-    holdout=0.0,
-    protocol="published",
-    optim="adam",
     batch_size=128,
     epochs=5000,
     monitor="accuracy",
     cut_after=50,
     stop_after=100,
-    seeds=TEN,
     probes=("hinge_motion",),
 )
 MOONS = replace(BANANA, name="moons", data="moons", redrawn=0.1, epochs=2, seeds=(0, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import acos, degrees
 from typing import Any
 
@@ -17,10 +18,12 @@ from neuronal.probes import motion
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.geometric.drawing import boundary
-from neuronal_papers.geometric.methods import FOUR, legend
+from neuronal_papers.geometric.methods import legend
 from neuronal_papers.judge import Evidence, Fact, Result
 
-OPTIONS = {"epsilons": (1e-4, 1e-3, 1e-2, 1e-1), "norms": (1e-3, 0.1, 1.0), "inputs": (2, 10, 100), "units": 1000}
+SMALL, LARGE = 1e-3, 1.0
+"""Norms of weights: about that of the paper's unit, and one."""
+OPTIONS = {"epsilons": (1e-4, 1e-3, 1e-2, 1e-1), "norms": (SMALL, 0.1, LARGE), "inputs": (2, 10, 100), "units": 1000}
 VARIANCES = (2.0, 0.5)
 """Of the inputs batch norm sees, coordinate by coordinate in turn: with equal ones it is weight norm."""
 DRASTIC, SIMILAR = 10, 3
@@ -159,37 +162,27 @@ def within_bound(result: Result) -> Evidence:
     return Evidence(len(shares), sum(share > 1 + ROUNDING for share in shares), numbers)
 
 
-def _by_norm(result: Result, extreme: Callable[[list[float]], float]) -> tuple[float, dict[str, float]]:
-    """A norm, and the median angles of units of the fewest inputs with it, by method."""
-    many = [row for row in result["result"]["many"] if row["epsilon"] == IN_TABLE]
-    norm, inputs = extreme([row["norm"] for row in many]), min(row["inputs"] for row in many)
-    return norm, {row["method"]: row["median"] for row in many if (row["norm"], row["inputs"]) == (norm, inputs)}
-
-
-def small_weights(result: Result) -> Evidence:
-    norm, angles = _by_norm(result, min)
-    against = sum(angles[method] <= DRASTIC * angles["GmP"] for method in FOUR[:-1])
-    return Evidence(3, against, f"norm {norm:g}, median: {_angles(angles)}")
-
-
-def large_weights(result: Result) -> Evidence:
-    norm, angles = _by_norm(result, max)
-    against = sum(angles[method] > SIMILAR * angles["GmP"] for method in FOUR[:-1])
-    return Evidence(3, against, f"norm {norm:g}, median: {_angles(angles)}")
-
-
-def _angles(angles: dict[str, float]) -> str:
-    return ", ".join(f"{method} {angle:.3g}°" for method, angle in angles.items())
+def how_far(result: Result, norm: float, most: float, *, further: bool) -> Evidence:
+    """Median angles of units with weights of one norm: whether others turn more than so many times as far as GmP."""
+    many = [row for row in result["result"]["many"] if (row["epsilon"], row["norm"]) == (IN_TABLE, norm)]
+    inputs = min((row["inputs"] for row in many), default=0)
+    angles = {row["method"]: row["median"] for row in many if row["inputs"] == inputs}
+    others = [angle for method, angle in angles.items() if method != "GmP"]
+    against = sum((angle > most * angles["GmP"]) != further for angle in others)
+    return Evidence(len(others), against, "medians " + ", ".join(f"{m} {angle:.3g}°" for m, angle in angles.items()))
 
 
 CLAIMS = (
     Fact("The boundary of GmP turns least under perturbations of the parameters (the paper's unit)", turns_least),
     Fact("The angles drawn in Figure 1 are those by which boundaries turn", drawn_angles),
     Fact("Theorem 3: a change of the angles turns a direction by no more than its norm", within_bound),
-    Fact(f"A change of {IN_TABLE:g} turns boundaries drastically with SP, WN and BN, for small weights", small_weights),
     Fact(
-        f"For weights of norm 1, a change of {IN_TABLE:g} turns boundaries about as far with SP, WN and BN as with GmP",
-        large_weights,
+        f"For weights of norm {SMALL:g}, a change of {IN_TABLE:g} turns boundaries drastically with SP, WN and BN",
+        partial(how_far, norm=SMALL, most=DRASTIC, further=True),
+    ),
+    Fact(
+        f"For weights of norm {LARGE:g}, a change of {IN_TABLE:g} turns boundaries about as far as with GmP",
+        partial(how_far, norm=LARGE, most=SIMILAR, further=False),
         beyond_paper=True,
     ),
 )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from neuronal.experiments import Recipe
 from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.geometric.comparison import BOTH, as_reported, figures, is_best, tables
+from neuronal_papers.geometric.comparison import BOTH, figures, is_best, tables, where_reported
 from neuronal_papers.geometric.methods import RATES, TUNED, by
 from neuronal_papers.geometric.protocols import measure
-from neuronal_papers.geometric.vgg6 import BEST, CLOSE, IMAGES, IN_SHORT, SMOKE_IMAGES, VGG6
-from neuronal_papers.judge import Claim, Fact, Result
+from neuronal_papers.geometric.vgg6 import BEST, IMAGES, IN_SHORT, SMOKE_IMAGES, VGG6
 
 RESNET50 = replace(
     VGG6,
@@ -46,13 +44,6 @@ CLAIMS = (
     is_best(BEST, "Residual networks: GmP+IMN has the highest accuracy", "clean"),
     is_best(BEST, "Residual networks: GmP+IMN has the highest top-5 accuracy", "clean", five=True),
 )
-AS_REPORTED = as_reported(CLOSE, "Residual networks: accuracies are those reported (published)")
-
-
-def claims(result: Result) -> Sequence[Claim | Fact]:
-    """Reported numbers are compared where they are of the same data."""
-    return (*CLAIMS, AS_REPORTED) if result["reported"] else CLAIMS
-
 
 TABLE1 = Reproduction(
     name="geometric/resnet50",
@@ -64,7 +55,7 @@ TABLE1 = Reproduction(
         "paper": Setting(_methods(replace(RESNET50, name="ImageNet")), IMAGES),
     },
     measure=measure,
-    claims=claims,
+    claims=where_reported(CLAIMS, "Residual networks: accuracies are those reported (published)"),
     tables=tables,
     figures=figures,
     criteria=BOTH,

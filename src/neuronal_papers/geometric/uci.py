@@ -7,29 +7,21 @@ from functools import partial
 from math import log10
 from statistics import fmean
 
-from neuronal.experiments import Recipe
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.geometric.comparison import figures, reported_for, sample, tables
-from neuronal_papers.geometric.methods import FOUR, HALF, RATES, TEN, TUNED, Row, by
+from neuronal_papers.geometric.methods import FOUR, HALF, RATES, SHALLOW, TUNED, Row, by
 from neuronal_papers.geometric.protocols import measure
 from neuronal_papers.judge import Below, Case, Claim, Pooled, Result, Within
 
-UCI = Recipe(
-    name="",
-    model="mlp1",
-    model_options={"start": "glorot"},
+UCI = replace(
+    SHALLOW,
     scaling="standardise_inputs",
     redrawn=1.0,
-    holdout=0.0,
-    protocol="published",
-    optim="adam",
     loss="absolute",
     batch_size=1024,
     epochs=5000,
     cut_after=50,
     stop_after=100,
-    seeds=TEN,
-    probes=(),
 )
 SETS = ("boston", "concrete", "energy", "power", "wine", "yacht")
 RECIPES = tuple(one for data in SETS for one in by(replace(UCI, name=data, data=data), *FOUR))

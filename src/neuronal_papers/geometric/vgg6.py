@@ -13,10 +13,10 @@ from neuronal.experiments import Recipe
 from neuronal.report import MARKERS, Drawing, blank, colour
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.geometric import comparison
-from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, sample
+from neuronal_papers.geometric.comparison import BOTH, is_best, sample, where_reported
 from neuronal_papers.geometric.methods import HALF, METHODS, RATES, TUNED, Row, by
 from neuronal_papers.geometric.protocols import measure
-from neuronal_papers.judge import Above, Below, Case, Claim, Fact, Result, paired
+from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 
 VGG6 = Recipe(
     name="",
@@ -70,8 +70,6 @@ FIGURE4 = 1024
 """Its batch size."""
 NEAR = 0.99
 """A curve is there once it has this share of the best mean accuracy of all methods but the paper's."""
-# Points of accuracy: several standard errors of the reported means, which are of three seeds.
-CLOSE = 1.0
 
 
 def _batches(recipe: Recipe) -> tuple[Recipe, ...]:
@@ -149,14 +147,6 @@ CLAIMS = (
         digits="+.1f",
     ),
 )
-AS_REPORTED = as_reported(CLOSE, "VGG-6: accuracies are those reported (published)")
-
-
-def claims(result: Result) -> Sequence[Claim | Fact]:
-    """Reported numbers are compared where they are of the same data."""
-    return (*CLAIMS, AS_REPORTED) if result["reported"] else CLAIMS
-
-
 PANELS = (
     ("accuracy", "training accuracy (%)", 100),
     ("loss", "training loss", 1),
@@ -222,7 +212,7 @@ TABLE2 = Reproduction(
         "paper": Setting(_batches(VGG6), OPTIONS | {"tuning_seeds": 3}),
     },
     measure=measure,
-    claims=claims,
+    claims=where_reported(CLAIMS, "VGG-6: accuracies are those reported (published)"),
     tables=comparison.tables,
     figures=figures,
     criteria=(
