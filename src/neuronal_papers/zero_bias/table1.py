@@ -103,7 +103,9 @@ def _cases(result: Result, neuron: str, number: Callable[[Sequence[float], Row],
 def _changes(result: Result) -> Evidence:
     curves = [curve for row in rows_of(result, "zero_bias") for curve in row.get("accuracy", ())]
     changes = [100 * abs(value - curve[0]) for curve in curves for value in curve[1:]]
-    numbers = f"largest of {len(changes)} changes {max(changes, default=0):.2f} points, in {len(curves)} networks"
+    data = ", ".join(dict.fromkeys(recipe["data"] for recipe in result["recipes"]))
+    largest = max(changes, default=0)
+    numbers = f"largest of {len(changes)} changes {largest:.2f} points, in {len(curves)} networks on {data}"
     return Evidence(len(changes), sum(change > FLAT for change in changes), numbers)
 
 
