@@ -1,10 +1,13 @@
 """A paper of two small tables, for tests of what goes for every paper."""
 
+import sys
 from dataclasses import replace
 from time import sleep
 
+from neuronal.cli.app import main
 from neuronal.experiments import Recipe
 from neuronal.report import Column, Drawing, blank, table
+from neuronal_papers import registry
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, paired
 
@@ -98,3 +101,16 @@ AREAS = Reproduction(
     departs="Squares are smaller.",
 )
 REPRODUCTIONS = (ACCURACY, AREAS)
+
+
+def install():
+    """Makes this the only paper there is."""
+    sys.modules["neuronal_papers.toy"] = sys.modules[__name__]
+    registry.PAPERS = ("toy",)
+
+
+if __name__ == "__main__":
+    from tests.neuronal_papers import toy
+
+    toy.install()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,82 @@
+"""The commands under a launcher: two processes over gloo, one terminal, one set of files."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cli.test_commands import accuracy
+from tests.conftest import ROOT
+
+
+def launched(words, **more):
+    """Exit code, standard output and standard error of each of two processes, on CPUs if there is nothing else."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    shared |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **more}
+    if torch.cuda.is_available():
+        shared["ACCELERATE_USE_CPU"] = "true"
+    command = [sys.executable, "-m", *words.split()]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
+    running = [subprocess.Popen(command, env={**shared, **rank}, **pipes) for rank in ranks]
+    said = [process.communicate(timeout=100) for process in running]
+    return [(process.returncode, *both) for process, both in zip(running, said, strict=True)]
+
+
+def together(words, **more):
+    """Output and errors of the first, where both end well and the second is silent."""
+    first, second = launched(words, **more)
+    assert first[0] == second[0] == 0, first[2] + second[2]
+    assert second[1:] == ("", "")
+    return first[1:]
+
+
+def test_compare_trains_together_and_speaks_once():
+    words = "neuronal compare --model fcn --widths 8 --epochs 1 --neurons standard,zero_bias --seeds 0"
+    out, err = together(words)
+    assert "fcn on digits, 1 seed" in out
+    assert "zero_bias seed 0: " in err
+    files = sorted(file.name.split("-")[0] for file in Path("runs/digits-fcn").rglob("*") if file.is_file())
+    assert files == ["costs.json", "report.html", "standard", "study.json", "zero_bias"]
+    # A damaged record is set aside once, and both processes train its cell again.
+    (record,) = Path("runs/digits-fcn/cells").glob("zero_bias*")
+    record.write_text("{ half")
+    out, err = together(f"{words} --json")
+    assert json.loads(out)["comparison"]
+    assert err.count("kept from before") == 1
+    assert len(list(Path("runs/digits-fcn/cells").glob("*.damaged1"))) == 1
+
+
+def test_sweep_says_where_its_cells_go():
+    words = "neuronal sweep digits --grid lr=0.1,0.01 --grid seeds=0 --grid model=fcn --grid epochs=1"
+    first, second = launched(words)
+    assert first[0] == second[0] == 2
+    assert "without torchrun" in first[2]
+    assert first[2].count("\n") == 1
+    assert second[2].startswith("neuronal, process 1: ")
+    out, _ = together(f"{words} --engine here")
+    assert "held-out accuracy" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("spread", ["false", "true"])
+def test_train_writes_one_model_and_one_log(spread):
+    """With a copy of the network in each process, and with the network spread over both."""
+    words = "neuronal train digits --set model=fcn --set epochs=2 --set protocol=published --json"
+    answer = json.loads(together(words, ACCELERATE_USE_FSDP=spread)[0])
+    assert len(Path("runs/digits-standard/log.jsonl").read_text().splitlines()) == 2
+    assert accuracy(answer["model"]) == pytest.approx(answer["metrics"]["accuracy"])
+
+
+@pytest.mark.parametrize("name", ["accuracy", "areas"])
+def test_reproduce_trains_together_and_speaks_once(name):
+    for _ in range(2):
+        out, _ = together(f"tests.neuronal_papers.toy reproduce toy/{name} --scale smoke")
+        assert f"result: results/toy/{name}.smoke.json" in out
