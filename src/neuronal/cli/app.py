@@ -52,7 +52,17 @@ def main(words: list[str] | None = None) -> int:
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     with interruptions(), warnings.catch_warnings():
         warnings.showwarning = _warn
-        return _run(words)
+        try:
+            return _run(words)
+        finally:
+            _leave_group()
+
+
+def _leave_group() -> None:
+    """Ends the process group of a launcher: threads of gloo that outlive the interpreter abort the process."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
