@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from statistics import median
 from typing import Any
 
 import torch
@@ -114,29 +113,32 @@ def counts(runs: Sequence[Row]) -> tuple[int, int, int]:
     return sum(works for works, _, _ in each), hidden, sum(works and logits <= SEEN for works, _, logits in each)
 
 
+def num_hidden(run: Row) -> int:
+    """Attacks that work, and change no class and no logit one could see."""
+    each = zip(run["works"], run["classes"], run["logits"], strict=True)
+    return sum(works and not classes and logits <= SEEN for works, classes, logits in each)
+
+
 def hidden_on_standard(result: Result) -> list[Case]:
-    """Of every seed, the share of attacks that work and change no logit one could see."""
+    """Of every seed, the percentage of attacks that work and stay hidden."""
     every = [one for one in by_network(result["result"]["rows"]) if one["neuron"] == "standard"]
     return [
-        Case(one["name"] * (len(every) > 1), [100 * counts([run])[2] / len(run["works"]) for run in one["runs"]])
+        Case(one["name"] * (len(every) > 1), [100 * num_hidden(run) / len(run["works"]) for run in one["runs"]])
         for one in every
     ]
 
 
-def hidden_with(result: Result, kind: str) -> Evidence | None:
-    """Attacks on networks of a kind: each that works and changes no logit one could see is a counterexample."""
-    found = pairs(result, kind)
-    if not found:
-        return None
-    runs = [run for one in found for run in one.own["runs"]]
-    works, classes, unseen = counts(runs)
-    total = sum(len(run["works"]) for run in runs)
+def hidden_with(result: Result, kind: str) -> Evidence:
+    """Attacks on networks of a kind: each that works and stays hidden is a counterexample."""
+    runs = [run for one in pairs(result, kind) for run in one.own["runs"]]
+    works, _, unseen = counts(runs)
+    total, hidden = sum(len(run["works"]) for run in runs), sum(map(num_hidden, runs))
+    largest = spread([value for run in runs for value in run["logits"]], ".2g", 100)
     numbers = (
         f"{works} of {total} triggers work; {unseen} change no logit of {result['result']['verification']:,} other images "
-        f"by more than {100 * SEEN:g}% of the logits' spread (largest change, median: "
-        f"{100 * median(v for run in runs for v in run['logits']):.2g}%), {classes} change no class"
+        f"by more than {100 * SEEN:g}% of the logits' spread (largest change {largest}%), {hidden} no class either"
     )
-    return Evidence(total, unseen, numbers)
+    return Evidence(total, hidden, numbers)
 
 
 def tables(result: Result) -> list[Table]:
@@ -196,7 +198,10 @@ STEALTH = Reproduction(
     ),
     tables=tables,
     figures=figures,
-    criteria="An attack stays hidden if no logit of an image that the attacker has not seen changes by more than 1%.",
+    criteria=(
+        "An attack stays hidden if no class of an image that the attacker has not seen changes, and no logit by more than 1% of "
+        "the logits' spread."
+    ),
     departs=(
         "The paper argues and does not try. One hidden layer of 200 units, as in its argument; the trigger is an image with "
         "noise, and the attacker sees the network and no image of the verification set. This is our second attack: the "
