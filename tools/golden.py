@@ -96,7 +96,6 @@ def digits() -> dict[str, Any]:
 def certificates() -> dict[str, Any]:
     """Certificates of eight small networks: verdict, reason with five digits of its numbers, confirmed or not."""
     import torch
-    from tests.certify.networks import network
 
     from neuronal.certify import (
         certify_activity,
@@ -108,6 +107,7 @@ def certificates() -> dict[str, Any]:
         certify_segment,
         check,
     )
+    from tests.certify.networks import network
 
     def certify(kind: str, model: Any, x: Any) -> Any:
         match kind:

@@ -4,6 +4,7 @@ import json
 import math
 
 import pytest
+
 from tools.golden import BITWISE, GOLDEN, golden
 
 
