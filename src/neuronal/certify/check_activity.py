@@ -47,7 +47,7 @@ def check_layer(certificate: Certificate, layer: nn.Module) -> None:
         most = -_least([-v for v in row], -constant, *box, matrix.is_padded)  # type: ignore[misc]
         require(most <= Fraction(evidence.cutoff), f"unit {unit} is not dead on the box")
     if certificate.verdict == "refuted":
-        require(not evidence.by and evidence.multipliers is None, "it is refuted and has a proof")
+        require(evidence.by == "" and evidence.multipliers is None, "it is refuted and has a proof")
         _require_silence(layer, certificate.witness, evidence.cutoff, box, matrix)
         return
     require(certificate.witness is None, "it is certified and has a witness against it")
@@ -349,7 +349,7 @@ def _require_layer(one: Any, relu: Rectified) -> None:
     for unit in _dead(one, one.units, relu):
         require((high[unit] <= 0).all() or _is_dead(relu.made, unit, one.units), f"unit {unit} is not dead on the box")
     if one.verdict != "certified":
-        require(not one.by and one.multipliers is None, "a layer that is not certified has a proof")
+        require(one.by == "" and one.multipliers is None, "a layer that is not certified has a proof")
         return
     if one.by == "interval":
         require(one.multipliers is None and low.amax(0).min() > 0, "no unit is above zero on the whole box")
