@@ -46,7 +46,9 @@ class Convolution:
 
     def prepare(self, setting: Setting) -> Prepared:
         device, sides = setting.device, (self.side, self.side)
-        plain = nn.Conv2d(self.inputs, self.outputs, self.kernel, padding=self.kernel // 2, bias=False)
+        # The batch norm of a block has the bias.
+        bias, padding = not self.is_block, self.kernel // 2
+        plain = nn.Conv2d(self.inputs, self.outputs, self.kernel, padding=padding, bias=bias)
         nn.init.normal_(plain.weight, std=self.spread * (self.kernel**2 * self.inputs) ** -0.5)
         steps = self.iterations or None
         implicit = ImplicitBiasConv2d.from_standard(plain, coupling=self.coupling, slope=10.0, steps=steps).to(device)

@@ -16,14 +16,12 @@ from neuronal.data import Augment, Split
 from neuronal.models import create_model
 from neuronal.train import Plan, fit
 
-STEPS = networks.Steps("cnn", 8, 2, 3, "none", ("zero_bias",), {"zero_bias": 1.0}, is_compiled=False, count=2)
 CONVOLUTION = implicit.Convolution(2, 1, 2, 10, 3, repeats=2)
 DIGITS = certify.Segments("MLP", "digits", "fcn", {"widths": (8,)}, 6, 0.5)
-BESIDE = partial(certify.beside_cpu, certify.certificate, 1, 1e-3, side=8)
 TINY = {
     "layers": (layers.case(2, 4, 2),),
     "implicit": (CONVOLUTION.case(limit=15.0), replace(CONVOLUTION, is_block=True, iterations=1).case("block")),
-    "networks": (STEPS.case(),),
+    "networks": (networks.Steps("cnn", 8, 2, 3, "none", ("zero_bias",), is_compiled=False, count=2).case(),),
     "train": (
         *(train.cnn_case(8, count, images=32, batch=16) for count in (1, 4)),
         Comparison("data", "fit", partial(train.preparation, "no such set", 64, 32), {"data": 0.1}),
@@ -31,7 +29,8 @@ TINY = {
     ),
     "certify": (
         *(DIGITS, replace(DIGITS, label="exact", count=1, memory=2**30), certify.Memory(certify.pieces, 2, 0.01, 8)),
-        *(Comparison("patterns", "inference", partial(certify.patterns, 20)), Comparison("beside", "CPU", BESIDE)),
+        Comparison("patterns", "inference", partial(certify.patterns, 20)),
+        Comparison("beside", "CPU", partial(certify.beside_cpu, certify.certificate, 1, 1e-3, side=8)),
     ),
 }
 REAL = run.SUITES
@@ -52,8 +51,7 @@ def test_a_suite_is_measured_kept_and_shown(suite, tmp_path, capsys):
     assert all(row["measured"]["median"] > 0 for row in kept["rows"] if "memory" not in row["name"])
     assert {"commit", "processor", "torch"} <= set(kept["environment"])
     assert kept["rows"][-1]["name"] in capsys.readouterr().out
-    for cases in REAL[suite][1].values():
-        assert len({case.name for case in cases}) == len(cases)
+    assert all(len({case.name for case in cases}) == len(cases) for cases in REAL[suite][1].values())
 
 
 def test_what_fails_is_a_row_and_the_next_goes_on(tmp_path, monkeypatch, capsys):
