@@ -199,8 +199,8 @@ STEALTH = Reproduction(
     tables=tables,
     figures=figures,
     criteria=(
-        "An attack stays hidden if no class of an image that the attacker has not seen changes, and no logit by more than 1% "
-        "of the logits' spread."
+        "An attack stays hidden if no class of an image that the attacker has not seen changes, and no logit by more than "
+        "1% of the logits' spread."
     ),
     departs=(
         "The paper argues and does not try. One hidden layer of 200 units, as in its argument; the trigger is an image with "
