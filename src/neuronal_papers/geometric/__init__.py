@@ -9,9 +9,9 @@ from neuronal_papers.geometric.learning_rates import LEARNING_RATE
 from neuronal_papers.geometric.motion import FIGURE2, FIGURE3
 from neuronal_papers.geometric.perturbation import PERTURBATION
 from neuronal_papers.geometric.resnet50 import TABLE1
-from neuronal_papers.geometric.same_rate import SAME_RATE
 from neuronal_papers.geometric.uci import TABLE3
 from neuronal_papers.geometric.vgg6 import TABLE2
+from neuronal_papers.studies.geometric_same_rate import SAME_RATE
 
 ABOUT = (
     "Neural Characteristic Activation Analysis and Geometric Parameterization for ReLU Networks "
