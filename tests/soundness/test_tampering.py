@@ -127,7 +127,7 @@ def others(value: object, name: str) -> list[object]:
     if isinstance(value, int | float):
         return [value + 1, -value - 1, None, str(value)]
     if isinstance(value, str):
-        return [value + " ", value[:-1] + "x", None]
+        return [value + " ", value[:-1] + "?", None]
     if isinstance(value, tuple):
         return [(*value, *value[:1], 99), value[:-1] if value else (0,), None]
     raise AssertionError(f"no idea how to tamper with {name}, a {type(value).__name__}")
