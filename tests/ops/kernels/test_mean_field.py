@@ -17,7 +17,7 @@ SLOPE = 10.0
 # Lengths of rows, and widths in the unit of length of the slope: 256 nodes hold 119, and 1,024 hold 503.
 STAGES = {
     "pairs": ((2, 20, 64), (0.5, 5.0, 50.0, 800.0)),
-    "256 nodes": ((65, 200), (0.5, 5.0, 50.0, 100.0)),
+    "256 nodes": ((65, 130), (0.5, 5.0, 50.0, 100.0)),
     "1,024 nodes": ((65, 130), (130.0, 250.0, 350.0, 480.0)),
     "tiles": ((2, 65, 130), (150.0, 1e4, 1e7)),
 }
