@@ -23,15 +23,11 @@ def outcome(claim, rows, **result):
     return findings([claim], rows, **result)[0].outcome
 
 
-@pytest.mark.parametrize(
-    ("others", "expected"),
-    [
-        ({"SP": LOW}, "holds"),
-        ({"SP": LOW, "BN": [0.89, 0.99, 0.85, 0.88]}, "inconclusive"),
-        ({"SP": [0.95, 0.96, 0.95, 0.96]}, "fails"),
-        ({}, "not measured"),
-    ],
-)
+ALIKE, HIGHER = {"SP": LOW, "BN": [0.89, 0.99, 0.85, 0.88]}, {"SP": [0.95, 0.96, 0.95, 0.96]}
+CASES = [({"SP": LOW}, "holds"), (ALIKE, "inconclusive"), (HIGHER, "fails"), ({}, "not measured")]
+
+
+@pytest.mark.parametrize(("others", "expected"), CASES)
 def test_best_is_better_than_every_other_seed_by_seed(others, expected):
     rows = [row("GmP", HIGH), *(row(name, values) for name, values in others.items())]
     assert outcome(is_best("GmP", "best", "clean"), rows) == expected

@@ -78,13 +78,11 @@ def test_pictures_are_of_every_method_at_the_same_rates(tmp_path):
     recipes = tuple(replace(small.recipes[number], epochs=2, seeds=(0,)) for number in (0, 3))
     line = replace(small, recipes=recipes, options={**small.options, "same_rates": (0.01, 0.1)})
     result = motion.measure(line, work)
-    assert [(one["method"], one["rate"]) for one in result["pictures"]] == [
-        (method, rate) for method in ("SP", "GmP") for rate in (0.01, 0.1)
-    ]
+    every = [(method, rate) for method in ("SP", "GmP") for rate in (0.01, 0.1)]
+    assert [(one["method"], one["rate"]) for one in result["pictures"]] == every
     for picture, row in zip(result["pictures"], result["same_rates"], strict=True):
         assert picture["test"] == row["values"][0]
         assert len(picture["value"]) == len(picture["value_at_start"])
-        # Something was learnt.
         assert picture["value"] != picture["value_at_start"]
         assert [at for at, _ in picture["places"]] == [0, 1, 2]
     first, second = (one["value_at_start"] for one in result["pictures"][:2])
