@@ -18,6 +18,7 @@ from neuronal.train import Plan, fit
 
 CONVOLUTION = implicit.Convolution(2, 1, 2, 10, 3, repeats=2)
 DIGITS = certify.Segments("MLP", "digits", "fcn", {"widths": (8,)}, 6, 0.5)
+BESIDE = Comparison("beside", "CPU", partial(certify.beside_cpu, certify.certificate, 1, 1e-3, side=8))
 TINY = {
     "layers": (layers.case(2, 4, 2),),
     "implicit": (CONVOLUTION.case(limit=15.0), replace(CONVOLUTION, is_block=True, iterations=1).case("block")),
@@ -29,8 +30,7 @@ TINY = {
     ),
     "certify": (
         *(DIGITS, replace(DIGITS, label="exact", count=1, memory=2**30), certify.Memory(certify.pieces, 2, 0.01, 8)),
-        Comparison("patterns", "inference", partial(certify.patterns, 20)),
-        Comparison("beside", "CPU", partial(certify.beside_cpu, certify.certificate, 1, 1e-3, side=8)),
+        *(Comparison("patterns", "inference", partial(certify.patterns, 20)), BESIDE),
     ),
 }
 REAL = run.SUITES
