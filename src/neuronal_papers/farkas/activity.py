@@ -112,7 +112,7 @@ def certified(model: nn.Module, looked: Split) -> dict[str, Any]:
         "layers": len(verdicts),
         **{verdict: verdicts.count(verdict) for verdict in ("certified", "refuted", "unknown")},
         "margin": min(margins, default=None),
-        "checked": certificate.verdict != "unknown" and check(certificate, model),
+        "checked": certificate.verdict != "unknown" and bool(check(certificate, model)),
     }
 
 
