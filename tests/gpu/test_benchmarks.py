@@ -8,7 +8,7 @@ from benchmarks import run
 from benchmarks.suites import certify, implicit, networks
 from tests.benchmarks import test_suites
 
-STEPS = networks.Steps("cnn", 8, 4, 3, "batch", ("geometric", "farkas"), count=2)
+STEPS = networks.Steps("cnn", 8, 4, 3, "none", ("geometric", "farkas"), count=2)
 BLOCK = implicit.Convolution(2, 3, 3, 14, 3, is_block=True, repeats=2)
 CASES = {
     "layers": test_suites.TINY["layers"],
