@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from math import sqrt
+from math import inf, sqrt
 
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.certificate import REMARK, Certificate
+from neuronal.certify.certificate import REMARK, Certificate, Verdict
 from neuronal.certify.norms import SPARE
 from neuronal.certify.statement import ball
 from neuronal.certify.stretch import Stretch, stretched
@@ -39,17 +39,16 @@ class Factor:
 class Lipschitz:
     """``bound``: the distance of two outputs is at most this times that of the inputs, both in the 2-norm.
 
-    ``steps`` lists the operations that change the constant, in order; ``shape`` is that of an input.
+    ``steps`` lists the operations that change the constant, in order.
     """
 
     bound: float
     steps: tuple[Factor, ...]
-    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class LipschitzBall:
-    """Evidence for a ball of one class: logits at ``x``, how far they may be off, and the Lipschitz bound."""
+    """Evidence for a ball of one class: logits at ``x``, and how far they may be off."""
 
     x: Tensor
     label: int
@@ -57,7 +56,6 @@ class LipschitzBall:
     radius: float
     margin: float = field(metadata=REMARK)
     error: float = field(metadata=REMARK)
-    lipschitz: Lipschitz = field(metadata=REMARK)
 
 
 def lipschitz_bound(model: nn.Module, example: Tensor) -> Lipschitz:
@@ -84,7 +82,7 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
     off the margins. With a Lipschitz bound L the class is the same within
     :math:`\min_c (f_y - f_c) / (\sqrt 2 L)`.
     """
-    lipschitz, found = _followed(model, x.unsqueeze(0))
+    _, found = _followed(model, x.unsqueeze(0))
     logits = found.value[0]
     if logits.dim() != 1 or len(logits) < 2:
         raise ValueError(f"a class needs at least two outputs for each input, got shape {tuple(logits.shape)}.")
@@ -93,26 +91,18 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
     margin = (logits[label] - others.max()).item()
     # Two logits together move by at most sqrt(2) times the whole, and so do their errors.
     sure = margin - sqrt(2) * SPARE * found.error - 1e-15 * logits.abs().max().item()
-    radius = max(sure, 0.0) / (sqrt(2) * found.constant * SPARE * SPARE) if found.constant else float("inf")
-    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, found.error, lipschitz)
-    if not sure > 0:
-        return Certificate(
-            "ball",
-            "the predicted class is the same around x",
-            "unknown",
-            "real",
-            f"The margin of {margin:.2e} at x itself is within rounding ({found.error:.1e}).",
-            evidence=evidence,
-        )
-    return Certificate(
-        "ball",
-        ball(label, evidence.radius, 2),
-        "certified",
-        "real",
+    radius = max(sure, 0.0) / (sqrt(2) * found.constant * SPARE * SPARE) if found.constant else inf
+    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, found.error)
+    statement = ball(label, evidence.radius, 2)
+    verdict: Verdict = "certified"
+    reason = (
         f"The margin is {margin:.4g} and no logit difference changes by more than {sqrt(2) * found.constant:.4g} times "
-        "the distance.",
-        evidence=evidence,
     )
+    reason += "the distance."
+    if not sure > 0:
+        statement, verdict = "the predicted class is the same around x", "unknown"
+        reason = f"The margin of {margin:.2e} at x itself is within rounding ({found.error:.1e})."
+    return Certificate("ball", statement, verdict, "real", reason, evidence=evidence)
 
 
 def _followed(model: nn.Module, x: Tensor) -> tuple[Lipschitz, Stretch]:
@@ -136,4 +126,4 @@ def _followed(model: nn.Module, x: Tensor) -> tuple[Lipschitz, Stretch]:
         for i in step.frees:
             del live[i]
     found = live[program.output]
-    return Lipschitz(found.constant, tuple(steps), tuple(x.shape[1:])), found
+    return Lipschitz(found.constant, tuple(steps)), found
