@@ -234,7 +234,7 @@ def test_remarks_are_no_part_of_the_statement(name):
         "HullEvidence": {"bounds"},
         "ConeEvidence": set(),
         "BallEvidence": {"region_only", "margin_only"},
-        "LipschitzBall": {"margin", "error", "lipschitz"},
+        "LipschitzBall": {"margin", "error"},
         "Scaling": {"steps", "breaks", "zeros", "deviation"},
         "LayerActivity": {"path", "reason", "margin", "radius", "dead_on_data"},
         "NetworkActivity": set(),
