@@ -1,0 +1,155 @@
+"""What figures are drawn with: curves over seeds, means with bars, points, panels, and legends out of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import fmean, median
+from typing import Any, NamedTuple
+
+from neuronal.report import MARKERS, Drawing, Sheet, blank, colour, plain_numbers
+
+BAND = "Lines are medians over seeds, bands reach from the lowest to the highest seed."
+BARS = "bars two standard errors to each side"
+LONG = 32
+"""Letters of a name that has a line of a legend for itself."""
+
+
+class Line(NamedTuple):
+    """A network in a figure: its colour and marker by number, what it is called, and the curve of every seed."""
+
+    number: int
+    label: str
+    x: Sequence[float]
+    curves: Sequence[Sequence[float]]
+    style: str = "-"
+
+
+# What one line looks like
+
+
+def band(axes: Any, line: Line, middle: Callable[[Sequence[float]], float] = median) -> None:
+    """Medians, and a band from the lowest to the highest seed."""
+    columns = list(zip(*line.curves, strict=True))
+    how: dict[str, Any] = {"marker": MARKERS[line.number % len(MARKERS)], "markersize": 4, "linestyle": line.style}
+    axes.plot(line.x, list(map(middle, columns)), color=colour(line.number), label=line.label, **how)
+    low, high = list(map(min, columns)), list(map(max, columns))
+    axes.fill_between(line.x, low, high, color=colour(line.number), alpha=0.18, linewidth=0)
+
+
+def mean_band(axes: Any, line: Line) -> None:
+    """The same around means."""
+    band(axes, line, fmean)
+
+
+def every_seed(axes: Any, line: Line) -> None:
+    """A line for every seed, as long as its curve."""
+    for place, curve in enumerate(line.curves):
+        how: dict[str, Any] = {"color": colour(line.number), "linewidth": 1, "linestyle": line.style}
+        axes.plot(line.x[: len(curve)], curve, label=line.label if place == 0 else None, **how)
+
+
+def chart(
+    name: str,
+    title: str,
+    lines: Iterable[Line],
+    axes: Mapping[str, Any],
+    caption: str = BAND,
+    *,
+    draw: Callable[[Any, Line], None] = band,
+    legend: Callable[[Sheet], None] | None = None,
+    size: float = 9,
+    level: float | None = None,
+) -> Drawing:
+    """A figure of curves.
+
+    Args:
+        name: Keeps ids on a page apart.
+        title: Of the figure.
+        lines: The curves.
+        axes: Labels, limits and scales; numbers on logarithmic axes are written in full.
+        caption: Below it.
+        draw: Draws one of the lines.
+        legend: Draws the legend; inside the axes without it.
+        size: Of the words in a legend inside the axes.
+        level: Where a horizontal line is drawn, if anywhere.
+    """
+    with blank(name) as sheet:
+        for line in lines:
+            draw(sheet.axes, line)
+        if level is not None:
+            sheet.axes.axhline(level, color="#444444", linewidth=1)
+        set_axes(sheet.axes, axes)
+        if legend is None:
+            sheet.axes.legend(fontsize=size)
+        else:
+            legend(sheet)
+    return Drawing(sheet.svg, title, caption)
+
+
+def set_axes(axes: Any, settings: Mapping[str, Any]) -> None:
+    """Labels, limits and scales; numbers on logarithmic axes are written in full."""
+    axes.set(**settings)
+    for axis in ("x", "y"):
+        if settings.get(f"{axis}scale") == "log":
+            plain_numbers(getattr(axes, f"{axis}axis"))
+
+
+# Points and bars
+
+
+def dots(axes: Any, number: int, x: Sequence[float], y: Sequence[float], label: str | None) -> None:
+    """Every seed a point."""
+    axes.scatter(x, y, color=colour(number), marker=MARKERS[number % len(MARKERS)], s=18, label=label)
+
+
+def classes(axes: Any, points: Any, labels: Any) -> None:
+    """Points in the plane, those of the classes 0 and 1 with markers of their own; as many units high as wide."""
+    for label, marker in ((0, "o"), (1, "P")):
+        own = [point for point, its in zip(points, labels, strict=True) if its == label]
+        x, y = zip(*own, strict=True)
+        axes.scatter(x, y, color=colour(label), marker=marker, s=15, zorder=3, label=f"class {label}")
+    axes.set(aspect="equal")
+    axes.grid(visible=False)
+
+
+def means(
+    axes: Any,
+    number: int,
+    label: str,
+    x: Sequence[float],
+    estimates: Sequence[tuple[float, float | None]],
+    factor: float = 1.0,
+    **style: Any,
+) -> None:
+    """Means with bars of two standard errors to each side, the ``number``-th series of a figure."""
+    y, errors = [factor * mean for mean, _ in estimates], [2 * factor * (error or 0.0) for _, error in estimates]
+    style = {"marker": MARKERS[number], "markersize": 4, "capsize": 2, "color": colour(number)} | style
+    axes.errorbar(x, y, yerr=errors, label=label, **style)
+
+
+# Panels and legends
+
+
+def panels(sheet: Sheet, count: int, columns: int, size: tuple[float, float], **shared: Any) -> list[Any]:
+    """So many axes of one ``size`` in inches in the place of the sheet's own."""
+    rows = -(-count // columns)
+    sheet.figure.clear()
+    sheet.figure.set_size_inches(columns * size[0], rows * size[1])
+    every = list(sheet.figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for spare in every[count:]:
+        spare.remove()
+    return every[:count]
+
+
+def legend_above(sheet: Sheet, panels: Sequence[Any], columns: int) -> None:
+    """One for all panels together."""
+    shown = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    sheet.figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=columns)
+
+
+def legend_below(sheet: Sheet) -> None:
+    """Out of the way of the lines, in one column if names are long: two would not fit."""
+    names = sheet.axes.get_legend_handles_labels()[1]
+    columns = 1 if max(map(len, names)) > LONG else 2
+    sheet.figure.set_size_inches(4.6, 3.0 + 0.15 * (1 + len(names) // columns))
+    sheet.figure.legend(fontsize=7, loc="outside lower center", ncol=columns)

@@ -1,0 +1,87 @@
+"""Rows of a result by network, and what tables and claims say of a network's seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import log10
+from statistics import median
+from typing import Any
+
+from neuronal.report import Column
+from neuronal_papers.judge import paired
+
+Row = Mapping[str, Any]
+Value = Callable[[Row], Any]
+
+OVER_SEEDS = "median over seeds, with the lowest and the highest"
+"""What a caption says of :func:`over_seeds`."""
+NETWORK, NEURON = Column("network", "name", is_text=True), Column("neuron", "neuron", is_text=True)
+SMALLEST = 1e-30
+"""Stands for 0 where a logarithm is taken."""
+
+
+def at(*path: str | int) -> Value:
+    """What stands in a row below these keys and places; ``None`` where a key is missing."""
+
+    def value(row: Any) -> Any:
+        for step in path:
+            row = row.get(step) if isinstance(row, Mapping) else row[step]
+            if row is None:
+                return None
+        return row
+
+    return value
+
+
+def groups(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows that share what ``keys`` name, in the order of the first of each."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row.get(key) for key in keys), []).append(row)
+    return found
+
+
+def by_network(rows: Iterable[Row], *keys: str) -> list[dict[str, Any]]:
+    """Rows that differ in their seed only, together: what they share, by ``keys``, and the rows themselves as ``runs``."""
+    keys = keys or ("name", "neuron")
+    return [dict(zip(keys, shared, strict=True)) | {"runs": runs} for shared, runs in groups(rows, *keys).items()]
+
+
+def spread(values: Sequence[float], form: str, factor: float = 1.0) -> str:
+    """Median, lowest and highest of ``factor`` times the values; nothing of none, one alone of one."""
+    if not values:
+        return ""
+    middle, low, high = (format(factor * of(values), form) for of in (median, min, max))
+    return middle if len(values) == 1 else f"{middle} ({low} to {high})"
+
+
+def over_seeds(head: str, value: Value, form: str = ".1f", factor: float = 1.0) -> Column:
+    """A column that spreads a number of each of a network's ``runs``; runs without the number are left out."""
+
+    def cell(network: Row) -> str:
+        return spread([number for run in network["runs"] if (number := value(run)) is not None], form, factor)
+
+    return Column(head, cell)
+
+
+def percents(head: str, value: Value) -> Column:
+    """The same of a share, in percent."""
+    return over_seeds(head, value, factor=100)
+
+
+def with_error(mean: float | None, error: float | None, factor: float = 100, form: str = ".2f") -> str | None:
+    """``factor`` times a mean and its standard error, in percent unless said otherwise; ``None`` without a mean."""
+    if mean is None:
+        return None
+    return format(factor * mean, form) + ("" if error is None else f" ± {format(factor * error, form)}")
+
+
+def at_chance(accuracy: Mapping[Any, float], failed: Iterable[Any], chance: float) -> dict[Any, float]:
+    """Accuracy by seed, runs that failed being at chance, as the rules of :mod:`neuronal_papers.judge` say."""
+    return {**accuracy, **dict.fromkeys(failed, chance)}
+
+
+def log_ratios(own: Mapping[Any, float], other: Mapping[Any, float]) -> list[float]:
+    """log10 of own number over the other's, seed by seed."""
+    logs, others = ({seed: log10(max(value, SMALLEST)) for seed, value in of.items()} for of in (own, other))
+    return paired(logs, others)
