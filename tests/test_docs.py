@@ -59,3 +59,15 @@ def test_the_script_on_training_runs_and_is_resumed(tmp_path, monkeypatch, capsy
     second = runpy.run_path("mine.py")
     assert first["fitted"] == second["fitted"]
     assert capsys.readouterr().out.count("Epoch(number=1") == 2
+
+
+def test_the_figures_of_the_pages_are_there_and_shown(tmp_path):
+    figures = runpy.run_path(str(ROOT / "docs/figures.py"))
+    figures["main"](tmp_path)
+    drawn = {path.name for path in tmp_path.iterdir()}
+    shown = {
+        name for page in (ROOT / "docs").glob("*.md") for name in re.findall(r"\]\((\w+\.svg)\)", page.read_text())
+    }
+    assert drawn == shown == {path.name for path in (ROOT / "docs").glob("*.svg")}
+    for strength in figures["COUPLINGS"]:
+        assert f"λ = {strength:g}" in (tmp_path / "implicit_bias_distribution.svg").read_text()

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from neuronal.core.inference import evaluating
-from neuronal.geometry.trace import outputs, watching, watching_relus
+from neuronal.geometry.trace import outputs, watching_relus
 
 
 def test_outputs_are_those_of_one_pass_in_evaluation_mode():
@@ -29,26 +29,6 @@ def test_flags_come_back_after_an_error():
     with pytest.raises(RuntimeError):
         fail()
     assert model.training
-
-
-def test_watching_sees_every_call_in_order_and_leaves_no_hook():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear, self.relu, self.last = nn.Linear(3, 3), nn.ReLU(), nn.ReLU()
-
-        def forward(self, x):
-            return self.last(self.relu(self.linear(self.relu(x))))
-
-    model, seen = Twice(), []
-    with watching(model, (nn.ReLU,), lambda name, output: seen.append((name, output))):
-        model(torch.randn(2, 3))
-        model(torch.randn(2, 3))
-    assert [name for name, _ in seen] == ["relu", "relu:2", "last"] * 2
-    assert all((output >= 0).all() for _, output in seen)
-    model(torch.randn(2, 3))
-    assert len(seen) == 6
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
 class Functional(nn.Module):

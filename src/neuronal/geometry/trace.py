@@ -43,32 +43,6 @@ def outputs(model: nn.Module, x: Tensor, *, batch_size: int = 1024) -> Tensor:
 
 
 @contextmanager
-def watching(model: nn.Module, kinds: tuple[type[nn.Module], ...], look: Look) -> Iterator[None]:
-    """Inside: ``look(name, output)`` is called with every output of a module of one of the ``kinds``.
-
-    ``name`` is the module's path; a module used again in the same forward pass gets ``path:2``, ``path:3`` and so on.
-    """
-    calls: dict[str, int] = {}
-
-    def hook(path: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        def after(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            calls[path] = calls.get(path, 0) + 1
-            look(path if calls[path] == 1 else f"{path}:{calls[path]}", output)
-
-        return after
-
-    handles = [model.register_forward_pre_hook(lambda *_: calls.clear())]
-    handles += [
-        module.register_forward_hook(hook(path)) for path, module in model.named_modules() if isinstance(module, kinds)
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
 def places(model: nn.Module) -> Iterator[list[str]]:
     """Inside: the list holds the paths of the modules that are running, the innermost last; the model's own is ''."""
     running: list[str] = []
