@@ -13,7 +13,6 @@ from torch import nn
 import neuronal
 from neuronal.convert import convert, load_model, save_model, sources
 from neuronal.convert.sources import from_source, input_shape
-from neuronal.names import UnknownName
 
 
 def small():
@@ -47,31 +46,8 @@ def test_modules_of_the_current_folder_are_found(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_download_that_fails_says_so_and_other_files_are_named(monkeypatch):
-    def unreachable(name, arguments):
-        raise OSError("<urlopen error no route>")
-
-    monkeypatch.setitem(sources._PACKAGES, "timm", unreachable)
-    with pytest.raises(
-        ValueError, match=r"timm:resnet18: its weights cannot be downloaded \(<urlopen error no route>\)"
-    ):
-        from_source("timm:resnet18")
-    with pytest.raises(ValueError, match=r"reads_a_file, called without arguments, fails: FileNotFoundError: .*'mine'"):
-        from_source(f"{__name__}:reads_a_file")
-
-
 def reads_a_file():
     raise FileNotFoundError(2, "No such file", "mine")
-
-
-def test_a_changed_byte_is_noticed(tmp_path):
-    path = tmp_path / "model.safetensors"
-    save_model(small(), path)
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"is damaged \(its checksum does not fit its contents\)"):
-        load_model(path)
 
 
 def test_files_of_before_there_were_checksums_are_read(tmp_path):
@@ -89,31 +65,6 @@ def test_a_file_takes_no_options(tmp_path):
         from_source(str(tmp_path / "model.safetensors"), width=3)
 
 
-@pytest.mark.parametrize("family", [None, "geometric", "zero_bias", "farkas", "implicit_bias"])
-def test_a_model_comes_back_as_it_was(tmp_path, family):
-    model = small() if family is None else convert(small(), family, where=lambda path, _: path != "head").model
-    path = tmp_path / "folder" / "model.safetensors"
-    save_model(model, path)
-    again = load_model(path)
-    x = torch.randn(2, 1, 8, 8)
-    assert torch.equal(again(x), model.eval()(x))
-    assert again.state_dict().keys() == model.state_dict().keys()
-    assert not again.training
-    assert list(path.parent.iterdir()) == [path]
-    # And once more, from what was loaded.
-    save_model(again, path)
-    assert torch.equal(load_model(path)(x), model(x))
-
-
-def test_options_and_several_conversions_come_back(tmp_path):
-    model = convert(convert(small(), "geometric").model, "implicit_bias", coupling=-0.2, slope=5.0).model
-    save_model(model, tmp_path / "m.safetensors")
-    again = load_model(tmp_path / "m.safetensors")
-    x = torch.randn(2, 1, 8, 8)
-    assert torch.equal(again(x), model.eval()(x))
-    assert again.features[0].initial_slope == 5.0
-
-
 def test_tensors_that_are_shared_are_written_once(tmp_path):
     model = small()
     model.features[3].bias = nn.Parameter(torch.zeros(6))
@@ -127,48 +78,6 @@ def test_tensors_that_are_shared_are_written_once(tmp_path):
     header = json.loads(path.read_bytes()[8 : 8 + length])
     same = json.loads(header["__metadata__"]["neuronal"])["same"]
     assert same == {"extra.weight": "features.3.weight", "extra.bias": "features.3.bias"}
-
-
-def test_a_model_without_a_recipe_says_so(tmp_path):
-    with pytest.raises(ValueError, match="Linear has no recipe to be rebuilt from"):
-        save_model(nn.Linear(2, 2), tmp_path / "m.safetensors")
-
-
-def test_a_recipe_that_cannot_be_written_says_so(tmp_path):
-    model = small()
-    model.recipe = {**model.recipe, "odd": object()}
-    with pytest.raises(ValueError, match="recipe cannot be written down: Object of type object"):
-        save_model(model, tmp_path / "m.safetensors")
-    assert not list(tmp_path.iterdir())
-
-
-def test_files_that_are_no_such_model_get_one_clear_line(tmp_path):
-    from safetensors.torch import save_file
-
-    path = tmp_path / "m.safetensors"
-    with pytest.raises(ValueError, match=r"m\.safetensors: no such file"):
-        load_model(path)
-    save_model(small(), path)
-    whole = path.read_bytes()
-    for damaged in (b"", b"not a model", whole[:100], whole[: len(whole) // 2], b"\x80\x04" + whole):
-        path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"m\.safetensors is not a whole safetensors file") as said:
-            load_model(path)
-        assert "\n" not in str(said.value)
-    save_file({"a": torch.zeros(2)}, path)
-    with pytest.raises(ValueError, match="no 'neuronal' in its header"):
-        load_model(path)
-    for header, reason in (
-        ("{", "cannot be read"),
-        (json.dumps({"format": 9, "recipe": {}, "same": {}}), "is of format 9"),
-    ):
-        save_file({"a": torch.zeros(2)}, path, metadata={"neuronal": header})
-        with pytest.raises(ValueError, match=reason):
-            load_model(path)
-    wrong = {"format": 1, "recipe": small().recipe, "same": {}}
-    save_file({"a": torch.zeros(2)}, path, metadata={"neuronal": json.dumps(wrong)})
-    with pytest.raises(ValueError, match="does not fit the model its header describes"):
-        load_model(path)
 
 
 def test_a_family_of_ones_own_needs_the_model_to_be_handed_in(tmp_path):
@@ -195,46 +104,6 @@ def test_a_function_is_named_by_the_user_and_never_by_a_file(tmp_path):
     torch.testing.assert_close(load_model(path, make=make)(x), model(x))
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("resnet1008", "Unknown model 'resnet1008'"),
-        ("no.such.module:f", "needs a module and a function in it"),
-        (f"{__name__}:nothing", "needs a module and a function in it"),
-        (f"{__name__}:not_a_model", "needs to return a torch module, got int"),
-        (
-            f"{__name__}:wants_a_depth",
-            r"called without arguments, fails: TypeError: .*'depth'.* \(\w+\.py, line \d+\)\.$",
-        ),
-        (f"{__name__}:breaks", r"fails: KeyError: 'heads' \(test_checkpoint\.py, line \d+\)\.$"),
-    ],
-)
-def test_sources_that_are_none(source, reason):
-    with pytest.raises(ValueError, match=reason):
-        from_source(source)
-    assert issubclass(UnknownName, ValueError)
-
-
-def test_a_module_that_cannot_be_imported_is_named_with_the_place(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "half_written.py").write_text("x = 1\ny = 1 / 0\n")
-    with pytest.raises(
-        ValueError, match=r"half_written cannot be imported: ZeroDivisionError: .* \(half_written\.py, line 2\)"
-    ):
-        from_source("half_written:make")
-    (tmp_path / "typed_wrong.py").write_text("def make(:\n")
-    with pytest.raises(ValueError, match=r"typed_wrong cannot be imported: SyntaxError: ") as told:
-        from_source("typed_wrong:make")
-    assert "\n" not in str(told.value)
-
-
-def test_a_model_is_not_written_over_a_folder(tmp_path):
-    with pytest.raises(IsADirectoryError) as told:
-        save_model(small(), tmp_path)
-    assert told.value.filename == str(tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_shape_of_an_input_is_what_the_model_says():
     assert input_shape(small()) == (1, 8, 8)
     assert input_shape(nn.Linear(2, 2)) == (3, 224, 224)
@@ -259,56 +128,131 @@ print("same")
     assert done.stdout.strip() == "same", done.stderr
 
 
-def test_a_file_cannot_name_code_or_other_files(tmp_path, monkeypatch):
-    from safetensors.torch import save_file
+MODELS = {
+    "plain": small,
+    "float64": lambda: convert(small().double(), "geometric").model,
+    "bfloat16": lambda: convert(small().bfloat16(), "geometric").model,
+    "folded": lambda: neuronal.fold_batch_norm(neuronal.create_model("vgg6", img_size=8, widths=(4, 6, 8)).eval()),
+    "twice": lambda: convert(convert(small(), "geometric").model, "implicit_bias", coupling=-0.2, slope=5.0).model,
+    **{
+        family: lambda family=family: convert(small(), family, where=lambda path, _: path != "head").model
+        for family in ("geometric", "zero_bias", "farkas", "implicit_bias")
+    },
+}
 
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_comes_back_as_it_was(tmp_path, name):
+    model = MODELS[name]().eval()
+    path = tmp_path / "folder" / "model.safetensors"
+    save_model(model, path)
+    again = load_model(path)
+    dtype = next(model.parameters()).dtype
+    x = torch.randn(2, *input_shape(model)).to(dtype)
+    assert torch.equal(again(x), model(x))
+    assert again.state_dict().keys() == model.state_dict().keys()
+    assert {p.dtype for p in again.parameters()} == {dtype}
+    assert not again.training
+    assert list(path.parent.iterdir()) == [path]
+    # And once more, from what was loaded.
+    save_model(again, path)
+    assert torch.equal(load_model(path)(x), model(x))
+
+
+def header(recipe, form=1):
+    return json.dumps({"format": form, "recipe": recipe, "same": {}})
+
+
+def test_a_damaged_file_is_noticed(tmp_path):
+    path = tmp_path / "m.safetensors"
+    with pytest.raises(ValueError, match=r"m\.safetensors: no such file"):
+        load_model(path)
+    save_model(small(), path)
+    whole = path.read_bytes()
+    flipped = whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:]
+    for damaged in (b"", b"not a model", whole[:100], whole[: len(whole) // 2], b"\x80\x04" + whole, flipped):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"m\.safetensors is (not a whole safetensors file|damaged)") as said:
+            load_model(path)
+        assert "\n" not in str(said.value)
+
+
+EVIL = {"model": "evil:go", "neuron": "standard", "num_classes": 2, "in_chans": 1, "img_size": 8}
+HEADERS = [
+    (None, "no 'neuronal' in its header"),
+    ("{", "cannot be read"),
+    (header({}, form=9), "is of format 9"),
+    (header(small().recipe), "does not fit the model its header describes"),
+    (header(None), "has a header that cannot be read"),
+    (header({"model": "cnn"}), "has a header that cannot be read"),
+    (header({"source": "timm:resnet18"}), "has a header that cannot be read"),
+    (header({"model": "cnn", "neuron": "standard", "converted": [{}]}), "has a header that cannot be read"),
+    (header(EVIL), "Unknown model 'evil:go'"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), HEADERS)
+def test_a_header_that_is_not_ours_is_one_line_and_runs_nothing(tmp_path, monkeypatch, text, reason):
     (tmp_path / "evil.py").write_text("import torch\ndef go(**_):\n    raise SystemExit('ran')\n")
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "m.safetensors"
-    recipe = {"model": "evil:go", "neuron": "standard", "num_classes": 2, "in_chans": 1, "img_size": 8}
-    save_file(
-        {"a": torch.zeros(1)}, path, metadata={"neuronal": json.dumps({"format": 1, "recipe": recipe, "same": {}})}
-    )
-    with pytest.raises(UnknownName, match="Unknown model 'evil:go'"):
+    save_file({"a": torch.zeros(1)}, path, metadata=None if text is None else {"neuronal": text})
+    with pytest.raises(ValueError, match=reason) as said:
         load_model(path)
+    assert "\n" not in str(said.value)
     assert "evil" not in sys.modules
 
 
+def with_an_odd_recipe():
+    model = small()
+    model.recipe = {**model.recipe, "odd": object()}
+    return model
+
+
+def with_an_example():
+    model = neuronal.create_model("vgg6", img_size=8, widths=(4, 6, 8))
+    return convert(model, "zero_bias", example=torch.randn(2, 3, 8, 8)).model
+
+
 @pytest.mark.parametrize(
-    "recipe",
-    [None, {"model": "cnn"}, {"source": "timm:resnet18"}, {"model": "cnn", "neuron": "standard", "converted": [{}]}],
+    ("make", "reason"),
+    [
+        (lambda: nn.Linear(2, 2), "Linear has no recipe to be rebuilt from"),
+        (with_an_odd_recipe, "recipe cannot be written down: Object of type object"),
+        (with_an_example, "has no recipe to be rebuilt from"),
+    ],
 )
-def test_odd_headers_get_one_clear_line(tmp_path, recipe):
-    from safetensors.torch import save_file
-
-    path = tmp_path / "m.safetensors"
-    save_file(
-        {"a": torch.zeros(1)}, path, metadata={"neuronal": json.dumps({"format": 1, "recipe": recipe, "same": {}})}
-    )
-    with pytest.raises(ValueError, match="has a header that cannot be read") as said:
-        load_model(path)
-    assert "\n" not in str(said.value)
+def test_a_model_that_could_not_be_rebuilt_is_not_saved(tmp_path, make, reason):
+    with pytest.raises(ValueError, match=reason):
+        save_model(make(), tmp_path / "m.safetensors")
+    with pytest.raises(IsADirectoryError):
+        save_model(small(), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_the_dtype_comes_back(tmp_path, dtype):
-    model = convert(small().to(dtype), "geometric").model
-    save_model(model, tmp_path / "m.safetensors")
-    again = load_model(tmp_path / "m.safetensors")
-    assert {p.dtype for p in again.parameters()} == {dtype}
-    assert all(torch.equal(value, model.state_dict()[name]) for name, value in again.state_dict().items())
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("resnet1008", "Unknown model 'resnet1008'"),
+        ("no.such.module:f", "needs a module and a function in it"),
+        (f"{__name__}:nothing", "needs a module and a function in it"),
+        (f"{__name__}:not_a_model", "needs to return a torch module, got int"),
+        (f"{__name__}:wants_a_depth", r"TypeError: .*'depth'.* \(\w+\.py, line \d+\)\.$"),
+        (f"{__name__}:breaks", r"fails: KeyError: 'heads' \(test_checkpoint\.py, line \d+\)\.$"),
+        (f"{__name__}:reads_a_file", "FileNotFoundError: .*'mine'"),
+        ("half_written:make", r"ZeroDivisionError: .* \(half_written\.py, line 2\)"),
+        ("typed_wrong:make", "typed_wrong cannot be imported: SyntaxError: "),
+        ("timm:resnet18", r"cannot be downloaded \(<urlopen error no route>\)"),
+    ],
+)
+def test_sources_that_are_none(tmp_path, monkeypatch, source, reason):
+    def unreachable(name, arguments):
+        raise OSError("<urlopen error no route>")
 
-
-def test_a_folded_model_comes_back(tmp_path):
-    model = neuronal.fold_batch_norm(neuronal.create_model("vgg6", img_size=8, widths=(4, 6, 8)).eval())
-    assert not any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
-    save_model(model, tmp_path / "m.safetensors")
-    x = torch.randn(2, 3, 8, 8)
-    assert torch.equal(load_model(tmp_path / "m.safetensors")(x), model(x))
-
-
-def test_what_was_done_with_an_example_cannot_be_done_again_and_is_not_saved(tmp_path):
-    x = torch.randn(2, 3, 8, 8)
-    model = convert(neuronal.create_model("vgg6", img_size=8, widths=(4, 6, 8)), "zero_bias", example=x).model
-    with pytest.raises(ValueError, match="has no recipe to be rebuilt from"):
-        save_model(model, tmp_path / "m.safetensors")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sources._PACKAGES, "timm", unreachable)
+    (tmp_path / "half_written.py").write_text("x = 1\ny = 1 / 0\n")
+    (tmp_path / "typed_wrong.py").write_text("def make(:\n")
+    with pytest.raises(ValueError, match=reason) as told:
+        from_source(source)
+    assert "\n" not in str(told.value)
