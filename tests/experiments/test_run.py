@@ -77,25 +77,6 @@ def test_without_a_holdout_all_training_images_are_used(quick):
     assert record.probes == {}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"data": "digit"}, "Unknown dataset 'digit'"),
-        ({"model": "cnm"}, "Unknown model 'cnm'"),
-        ({"family": "farkas?"}, "Unknown neuron"),
-        ({"probes": ("contrasts",)}, r"Unknown probe 'contrasts'. Did you mean 'contrast'\?"),
-        ({"optim": "adm"}, "Unknown optimiser"),
-        ({"schedule": "cosin"}, "Unknown schedule"),
-        ({"holdout": 1.5}, "held-out fraction"),
-        ({"lr": -1}, "lr needs"),
-        ({"model": "cnn", "widths": (4, 4, 4, 4, 4, 4)}, "needs img_size"),
-    ],
-)
-def test_wrong_recipes_are_found_before_training(quick, wrong, message):
-    with pytest.raises(ValueError, match=message):
-        check(replace(quick, **wrong))
-
-
 def test_the_seed_of_a_cell_reaches_everything_random(quick, monkeypatch):
     from neuronal.data.dataset import Split
 
@@ -109,18 +90,6 @@ def test_the_seed_of_a_cell_reaches_everything_random(quick, monkeypatch):
         run(quick, 5)
     assert seeds == [5]
     assert inside == [(5, 5)]
-
-
-def test_an_unknown_probe_is_refused_before_training(quick, monkeypatch):
-    monkeypatch.setattr(run_module, "fit", lambda *_, **__: pytest.fail("trained"))
-    with pytest.raises(ValueError, match="Unknown probe 'contrasts'"):
-        run(replace(quick, probes=("contrasts",)), 0)
-
-
-def test_networks_of_one_seed_are_equal(quick):
-    data = load("digits")
-    first, second = (network(quick, data, 3).state_dict() for _ in range(2))
-    assert all((first[key] == second[key]).all() for key in first)
 
 
 def test_less_data_and_wrong_labels_are_those_of_training_only(quick):
@@ -159,23 +128,6 @@ def test_model_options_reach_the_network(quick):
     assert run(replace(deep, epochs=1), 0).recipe == deep.__class__.from_json(replace(deep, epochs=1).to_json())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"widht": 3}, r"Unknown option of model 'mlp1' 'widht'. Did you mean 'width'\?"),
-        ({"width": "wide"}, "width of mlp1 needs to be a whole number of at least 1, got 'wide'"),
-        ({"width": -3}, "width of mlp1 needs to be a whole number of at least 1, got -3"),
-        ({"width": 2**62}, "mlp1 cannot be made with {'width': 4611686018427387904}"),
-        ({"num_classes": 3}, "model option num_classes is decided already"),
-        ({"norm": "batch"}, "model option norm is decided already"),
-    ],
-)
-def test_model_options_that_cannot_be(quick, options, message):
-    with pytest.raises(ValueError, match=message) as error:
-        check(replace(quick, model="mlp1", widths=(), norm="none", model_options=options))
-    assert "\n" not in str(error.value)
-
-
 def test_the_norm_reaches_the_network(quick):
     with_norm = run(replace(quick, norm="batch"), 0)
     assert with_norm.metrics["parameters"] > run(quick, 0).metrics["parameters"]
@@ -186,3 +138,21 @@ def test_a_single_class_is_refused_before_training(quick, tmp_path):
     file.write_text("a,b,class\n" + "1,2,x\n" * 20)
     with pytest.raises(ValueError, match="one has only the class 'x'"):
         check(replace(quick, data=str(file)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"probes": ("contrasts",)}, r"Unknown probe 'contrasts'. Did you mean 'contrast'\?"),
+        ({"holdout": 1.5}, "held-out fraction"),
+        ({"model": "mlp1", "widths": (), "model_options": {"width": 2**62}}, "mlp1 cannot be made with"),
+        ({"model_options": {"num_classes": 3}}, "model option num_classes is decided already"),
+        ({"norm": "none", "model_options": {"norm": "batch"}}, "model option norm is decided already"),
+    ],
+)
+def test_wrong_recipes_are_found_before_training(quick, monkeypatch, wrong, message):
+    """Most mistakes are in tests/cli/test_mistakes.py."""
+    monkeypatch.setattr(run_module, "fit", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(ValueError, match=message) as error:
+        check(replace(quick, **wrong))
+    assert "\n" not in str(error.value)

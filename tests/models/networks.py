@@ -46,6 +46,20 @@ KINDS = [pair for pair in PAIRS if not pair[0].endswith(("34", "101", "152"))]
 SCALING = sorted((model, norm) for model, neuron, norm in ALLOWED if neuron == "zero_bias")
 
 
+def _pairwise():
+    """So few of the allowed that every model, neuron and norm meets every other it goes with."""
+    cases, met = [], set()
+    for model, neuron, norm in sorted(ALLOWED):
+        pairs = {("mn", model, neuron), ("mo", model, norm), ("no", neuron, norm)}
+        if not pairs <= met:
+            cases.append((model, neuron, norm))
+            met |= pairs
+    return cases
+
+
+PAIRWISE = _pairwise()
+
+
 def small(model, neuron="standard", *, num_classes=3, in_chans=2, img_size=8, **options):
     shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
     return create_model(model, neuron, **shape, **SMALL[model], **options)

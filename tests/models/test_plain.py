@@ -8,37 +8,29 @@ def count(model):
     return sum(p.numel() for p in model.parameters())
 
 
-def test_parameters_of_fcn_by_hand():
-    by_hand = (64 * 20 + 20) + (20 * 10 + 10) + (10 * 3 + 3)
-    assert count(create_model("fcn", num_classes=3, in_chans=1, img_size=8, widths=(20, 10))) == by_hand
+VGG6 = [(3, 128), (128, 128), (128, 256), (256, 256), (256, 512), (512, 512)]
+SMALL = {"num_classes": 3, "in_chans": 2, "img_size": 8}
+BY_HAND = [
+    ("fcn", {**SMALL, "widths": (20, 10)}, (128 * 20 + 20) + (20 * 10 + 10) + (10 * 3 + 3)),
+    ("cnn", {**SMALL, "widths": (4, 6, 5)}, (18 * 4 + 4) + (36 * 6 + 6) + (24 * 5 + 5) + (5 * 3 + 3)),
+    ("cnn", {**SMALL, "widths": (4, 6, 5), "neuron": "zero_bias"}, 18 * 4 + 36 * 6 + 24 * 5 + 5 * 3),
+    ("mlp1", {"num_classes": 1, "in_chans": 13, "img_size": 1}, 13 * 100 + 100 + 100 + 1),
+    ("vgg6", {}, sum(9 * i * o + 2 * o for i, o in VGG6) + 5130),
+    ("vgg6", {"norm": "none"}, sum(9 * i * o + o for i, o in VGG6) + 5130),
+    *(
+        (
+            "ucn",
+            {"in_chans": 1, "img_size": n, "depth": 3, "width": 6},
+            (6 * k**2 + 18) + 2 * (36 * k**2 + 18) + 60 * n**2 + 10,
+        )
+        for n, k in ((32, 5), (28, 4), (8, 1))
+    ),
+]
 
 
-def test_parameters_of_cnn_by_hand():
-    by_hand = (2 * 4 * 9 + 4) + (4 * 6 * 9 + 6) + (6 * 2 * 2 * 5 + 5) + (5 * 3 + 3)
-    assert count(create_model("cnn", num_classes=3, in_chans=2, img_size=8, widths=(4, 6, 5))) == by_hand
-
-
-def test_zero_bias_has_as_many_parameters_less_one_per_unit():
-    standard = create_model("cnn", "standard", num_classes=3, widths=(4, 6, 5))
-    assert count(standard) - count(create_model("cnn", "zero_bias", num_classes=3, widths=(4, 6, 5))) == 4 + 6 + 5 + 3
-
-
-def test_parameters_of_mlp1_by_hand():
-    assert count(create_model("mlp1", num_classes=1, in_chans=13, img_size=1)) == 13 * 100 + 100 + 100 + 1
-
-
-def test_parameters_of_vgg6_by_hand():
-    convs = [(3, 128), (128, 128), (128, 256), (256, 256), (256, 512), (512, 512)]
-    head = 512 * 10 + 10
-    assert count(create_model("vgg6")) == sum(9 * i * o + 2 * o for i, o in convs) + head
-    assert count(create_model("vgg6", norm="none")) == sum(9 * i * o + o for i, o in convs) + head
-
-
-@pytest.mark.parametrize(("img_size", "kernel"), [(32, 5), (28, 4), (8, 1)])
-def test_parameters_of_ucn_by_hand(img_size, kernel):
-    layers = (1 * 6 * kernel**2 + 6 + 12) + 2 * (6 * 6 * kernel**2 + 6 + 12)
-    net = create_model("ucn", in_chans=1, img_size=img_size, depth=3, width=6)
-    assert count(net) == layers + 6 * img_size**2 * 10 + 10
+@pytest.mark.parametrize(("model", "options", "expected"), BY_HAND)
+def test_parameters_by_hand(model, options, expected):
+    assert count(create_model(model, **options)) == expected
 
 
 def test_batch_norm_stands_after_the_activation_in_ucn():

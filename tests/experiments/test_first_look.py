@@ -1,3 +1,5 @@
+"""Recipes of the library: each survives JSON and runs two steps."""
+
 import json
 from dataclasses import replace
 
