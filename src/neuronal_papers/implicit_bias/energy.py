@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from math import inf, log
+from math import inf
 from random import Random
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from neuronal.experiments import Work
 from neuronal.nn import ImplicitBiasLinear
@@ -24,15 +23,12 @@ CRITICAL = 1e-6
 """Largest slope of the energy at a solution."""
 
 
-def energy(z: Tensor, a: Tensor, coupling: float, slope: float) -> Tensor:
-    r"""Of every row.
+def gradient(z: Tensor, a: Tensor, coupling: float, slope: float) -> Tensor:
+    r"""Of the energy of every row, which is zero where the equation holds.
 
     .. math:: E(z) = \tfrac12 \|z - a\|^2 - \frac{\lambda}{2N} \sum_{i,k} \tfrac1p \log\cosh(p (z_k - z_i))
     """
-    t = slope * (z.unsqueeze(-1) - z.unsqueeze(-2))
-    # Of a large t the hyperbolic cosine overflows, its logarithm is |t| - log 2.
-    pair = (t.abs() + F.softplus(-2 * t.abs()) - log(2)) / slope
-    return (z - a).square().sum(-1) / 2 - coupling / (2 * z.shape[-1]) * pair.sum((-1, -2))
+    return z - a + coupling * torch.tanh(slope * (z.unsqueeze(-2) - z.unsqueeze(-1))).mean(-1)
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -45,47 +41,38 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     noise = torch.randn(options["rows"], options["units"], generator=_generator(options), dtype=torch.float64)
     a = torch.cat([spread * noise for spread in options["spreads"]])
 
-    def descended(item: Mapping[str, Any]) -> dict[str, Any]:
+    def solutions(item: Mapping[str, Any]) -> dict[str, Any]:
         slope, product = item["slope"], item["product"]
         work.say(f"slope {slope:g}, coupling x slope {product:g}")
+        # Places far apart, close together, and the row itself.
+        size = torch.logspace(-3, 0.5, options["starts"], dtype=torch.float64)[:, None, None] * (1 + 1 / slope)
         # Its own numbers, whatever is looked at before it.
         generator = _generator(options, f"slope {slope:g}, product {product:g}")
-        return {**item, **_solutions(a, product / slope, slope, options, generator)}
+        starts = a + size * torch.randn(len(size), *a.shape, generator=generator, dtype=torch.float64)
+        starts[0] = a
+        found, steep = descend(starts, a, product / slope, slope, options["steps"])
+        settled = steep < CRITICAL
+        return {
+            **item,
+            "solutions": [distinct(found[settled[:, i], i], SAME / slope) for i in range(len(a))],
+            "settled": settled.double().mean().item(),
+            "solved": _solved(a, product / slope, slope, found[0]) if product < 1 else None,
+        }
 
     items = [{"slope": slope, "product": product} for slope in options["slopes"] for product in options["products"]]
-    grid = ("slopes", "products")
-    how = {"procedure": "energy"} | {name: value for name, value in options.items() if name not in grid}
-    return {"rows": work.parts(how, items, descended)}
+    how = {name: value for name, value in options.items() if name not in ("slopes", "products")}
+    return {"rows": work.parts({"procedure": "energy", **how}, items, solutions)}
 
 
 def _generator(options: Mapping[str, Any], purpose: str = "") -> torch.Generator:
     return torch.Generator().manual_seed(Random(f"{options['seed']} {purpose}").getrandbits(63))
 
 
-def _solutions(
-    a: Tensor, coupling: float, slope: float, options: Mapping[str, Any], generator: torch.Generator
-) -> dict[str, Any]:
-    # Places far apart, close together, and the row itself.
-    scale = torch.logspace(-3, 0.5, options["starts"], dtype=torch.float64)[:, None, None] * (1 + 1 / slope)
-    z = a + scale * torch.randn(len(scale), *a.shape, generator=generator, dtype=torch.float64)
-    z[0] = a
-    found, slopes = descend(z, a, coupling, slope, options["steps"])
-    settled = slopes < CRITICAL
-    solved = _solved(a, coupling, slope, found[0], generator) if coupling * slope < 1 else None
-    counts = [distinct(found[settled[:, i], i], SAME / slope) for i in range(len(a))]
-    return {"solutions": counts, "settled": settled.double().mean().item(), "solved": solved}
-
-
 def descend(z: Tensor, a: Tensor, coupling: float, slope: float, steps: int) -> tuple[Tensor, Tensor]:
     """Gradient descent on the energy, which is the paper's iteration; where it ends, and the energy's slope there."""
-
-    def gradient(z: Tensor) -> Tensor:
-        return z - a + coupling * torch.tanh(slope * (z.unsqueeze(-2) - z.unsqueeze(-1))).mean(-1)
-
-    size = 1 / (1 + abs(coupling) * slope)
     for _ in range(steps):
-        z = z - size * gradient(z)
-    return z, gradient(z).abs().amax(-1)
+        z = z - gradient(z, a, coupling, slope) / (1 + abs(coupling) * slope)
+    return z, gradient(z, a, coupling, slope).abs().amax(-1)
 
 
 def distinct(found: Tensor, within: float) -> int:
@@ -97,40 +84,31 @@ def distinct(found: Tensor, within: float) -> int:
     return len(kept)
 
 
-def _solved(a: Tensor, coupling: float, slope: float, descended: Tensor, generator: torch.Generator) -> dict[str, Any]:
-    """The layer's solution: how steep the energy is there, whether anything near is lower, how far descent ended."""
+def _solved(a: Tensor, coupling: float, slope: float, descended: Tensor) -> dict[str, float]:
+    """The layer's solution: how steep the energy is there, and how far from it descent ended."""
     units = a.shape[1]
-    layer = ImplicitBiasLinear(
-        units, units, bias=False, coupling=coupling, slope=slope, learn_coupling=False, tolerance=1e-10
-    ).double()
+    fixed: Any = {"coupling": coupling, "slope": slope, "learn_coupling": False, "tolerance": 1e-10}
+    layer = ImplicitBiasLinear(units, units, bias=False, **fixed).double()
     with torch.no_grad():
         layer.weight.copy_(torch.eye(units))
         z = layer(a)
-    position = z.clone().requires_grad_()
-    (steep,) = torch.autograd.grad(energy(position, a, coupling, slope).sum(), position)
-    lower = 0
-    for scale in (1e-3, 1e-1, 1.0):
-        near = z + scale * torch.randn(20, *z.shape, generator=generator, dtype=torch.float64)
-        lower += int((energy(near, a, coupling, slope) < energy(z, a, coupling, slope)).sum())
-    return {
-        "steepest": steep.abs().max().item(),
-        "lower": lower,
-        "tried": 60 * len(z),
-        "from_descent": (descended - z).abs().max().item(),
-    }
-
-
-def lowest(result: Result) -> Evidence:
-    """Points around the solutions of the layer: one that is lower, or a slope at a solution, refutes it."""
-    solved = [row["solved"] for row in result["result"]["rows"] if row["solved"]]
-    lower, tried = (sum(one[key] for one in solved) for key in ("lower", "tried"))
-    steepest = max(one["steepest"] for one in solved)
-    numbers = f"slope of the energy at most {steepest:.0e}; {lower} of {tried:,} random points around are lower"
-    return Evidence(tried, lower + sum(one["steepest"] >= CRITICAL for one in solved), numbers)
+    steepest = gradient(z, a, coupling, slope).abs().max().item()
+    return {"steepest": steepest, "from_descent": (descended - z).abs().max().item()}
 
 
 def _most(row: Mapping[str, Any]) -> int:
     return int(max(row["solutions"]))
+
+
+def lowest(result: Result) -> Evidence:
+    """Solutions of the layer: a slope of the energy there, or a descent that ends elsewhere, refutes that it is lowest."""
+    rows = [row for row in result["result"]["rows"] if row["solved"]]
+    steepest, apart = (max(row["solved"][key] for row in rows) for key in ("steepest", "from_descent"))
+    wrong = sum(
+        row["solved"]["steepest"] >= CRITICAL or row["solved"]["from_descent"] > SAME / row["slope"] for row in rows
+    )
+    numbers = f"slope of the energy at most {steepest:.0e}, at most {apart:.0e} from where descents of it end"
+    return Evidence(len(rows), wrong, numbers)
 
 
 def unique(result: Result, low: float, high: float) -> Evidence:
@@ -146,13 +124,11 @@ def unique(result: Result, low: float, high: float) -> Evidence:
 
 def several(result: Result) -> Evidence:
     """One row with several solutions shows that there can be several; none leaves it open."""
-    most: dict[float, int] = {}
-    for row in result["result"]["rows"]:
-        if row["product"] >= 1:
-            most[row["product"]] = max(_most(row), most.get(row["product"], 0))
-    numbers = ", ".join(f"up to {count} at {product:g}" for product, count in sorted(most.items()))
-    numbers += f" (coupling x slope; {result['options']['starts']} starts)"
-    return Evidence(len(most), 0, numbers, undecided=int(max(most.values(), default=0) < 2))
+    above = [row for row in result["result"]["rows"] if row["product"] >= 1]
+    most = max(map(_most, above), default=0)
+    starts = result["options"]["starts"]
+    numbers = f"up to {most} of {starts} starts end apart, at {len(above)} pairs with coupling x slope of 1 or more"
+    return Evidence(len(above), 0, numbers, undecided=int(most < 2))
 
 
 COLUMNS = (
@@ -163,11 +139,11 @@ COLUMNS = (
     Column("slope of the energy", lambda row: f"{row['solved']['steepest']:.0e}" if row["solved"] else ""),
     Column("from descent", lambda row: f"{row['solved']['from_descent']:.0e}" if row["solved"] else "refused"),
 )
+COUNTED = "most of any row, by descents of the energy from many places"
 
 
 def tables(result: Result) -> list[Table]:
-    caption = "solutions: most of any row, by descents of the energy from many places"
-    return [table(title_of(result), COLUMNS, result["result"]["rows"], caption)]
+    return [table(title_of(result), COLUMNS, result["result"]["rows"], f"solutions: {COUNTED}")]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -175,17 +151,15 @@ def figures(result: Result) -> list[Drawing]:
     with blank(f"{result['reproduction']}-solutions") as sheet:
         for number, slope in enumerate(sorted({row["slope"] for row in rows})):
             own = [row for row in rows if row["slope"] == slope]
-            x, y = [row["product"] for row in own], list(map(_most, own))
-            style: dict[str, Any] = {"color": colour(number), "marker": MARKERS[number % len(MARKERS)], "markersize": 4}
-            sheet.axes.plot(x, y, label=f"slope {slope:g}", **style)
-        sheet.axes.axvline(0.5, color="#444444", linewidth=1, linestyle=":", label="the paper's bound")
-        sheet.axes.axvline(1, color="#444444", linewidth=1, linestyle="--", label="the layers' bound")
+            style: Any = {"color": colour(number), "marker": MARKERS[number], "label": f"slope {slope:g}"}
+            sheet.axes.plot([row["product"] for row in own], list(map(_most, own)), **style)
+        sheet.axes.axvline(0.5, color="#444444", linestyle=":", label="the paper's bound")
+        sheet.axes.axvline(1, color="#444444", linestyle="--", label="the layers' bound")
         sheet.axes.set(xscale="symlog", yscale="log", xlabel="coupling times slope", ylabel="solutions found")
         plain_numbers(sheet.axes.xaxis)
         plain_numbers(sheet.axes.yaxis)
         sheet.axes.legend()
-    caption = "The most solutions any row has, by descents of the energy from many places."
-    return [Drawing(sheet.svg, "Where solutions are unique", caption)]
+    return [Drawing(sheet.svg, "Where solutions are unique", f"Solutions: {COUNTED}.")]
 
 
 DESCENTS: Mapping[str, Any] = {
