@@ -85,3 +85,9 @@ def log_ratios(own: Mapping[Any, float], other: Mapping[Any, float]) -> list[flo
     """log10 of own number over the other's, seed by seed."""
     logs, others = ({seed: log10(max(value, SMALLEST)) for seed, value in of.items()} for of in (own, other))
     return paired(logs, others)
+
+
+def differences(own: Row, other: Row, value: Value, factor: float = 100.0) -> list[float]:
+    """A number of a network's ``runs`` less another network's, seed by seed; in points unless ``factor`` says otherwise."""
+    numbers = ({run["seed"]: value(run) for run in network["runs"]} for network in (own, other))
+    return paired(*numbers, factor=factor)

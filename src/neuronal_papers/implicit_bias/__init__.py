@@ -1,13 +1,10 @@
 """Mohedano, Bertalmío and others: Updating the standard neuron model in artificial neural networks."""
 
-from neuronal_papers.implicit_bias.accuracy_curve import DATA_FRACTION, EXPRESSIVITY
+from neuronal_papers.implicit_bias.accuracy_curve import DATA_FRACTION, EXPRESSIVITY, LEARNING_SPEED, MEMORISATION
+from neuronal_papers.implicit_bias.attacks import PGD, PIXLE
 from neuronal_papers.implicit_bias.boundary_2d import BOUNDARY_2D
 from neuronal_papers.implicit_bias.energy import ENERGY
 from neuronal_papers.implicit_bias.jacobian import JACOBIAN
-from neuronal_papers.implicit_bias.learning_speed import LEARNING_SPEED
-from neuronal_papers.implicit_bias.memorisation import MEMORISATION
-from neuronal_papers.implicit_bias.pgd import PGD
-from neuronal_papers.implicit_bias.pixle import PIXLE
 from neuronal_papers.implicit_bias.stealth import STEALTH
 from neuronal_papers.implicit_bias.transfer import TRANSFER
 from neuronal_papers.studies.implicit_bias_kinds import LEARNED, LITE, TRANSFORMERS

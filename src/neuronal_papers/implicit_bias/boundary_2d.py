@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,8 +19,8 @@ from neuronal.nn import ImplicitBiasLinear
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import NEURON, OVER_SEEDS, Row, at, by_network, over_seeds, percents
-from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
+from neuronal_papers.judge import Above, Below, Case, Claim, Result
+from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, at, by_network, differences, over_seeds, percents
 
 SIDE = 1.0
 """The square is from minus this to this."""
@@ -29,8 +29,6 @@ STEP = 1e-4
 PAIRS = 4000
 CONVEX = 0.5
 """A class of which a smaller percentage of midpoints are of the other class counts as convex."""
-STRAIGHT = 1e-6
-"""Curvatures up to this are those of a straight line."""
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -44,14 +42,15 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     def shown(item: Mapping[str, Any]) -> dict[str, Any]:
         kind, seed = item["kind"], item["seed"]
-        work.say(f"{kind or 'standard'}, seed {seed}")
-        model = _trained(data.train, kind, seed, options)
-        share = (outputs(model, data.test.x).argmax(1) == data.test.y).double().mean().item()
-        row = {"neuron": "implicit_bias" if kind else "standard", **(kind or {}), "seed": seed, "accuracy": share}
-        return row | _shape(_precise(model), options["grid"], item["with_picture"])
+        neuron = "implicit_bias" if kind else "standard"
+        work.say(f"{kind or neuron}, seed {seed}")
+        model = _trained(data.train, neuron, kind, seed, options)
+        right = outputs(model, data.test.x).argmax(1) == data.test.y
+        row = {"neuron": neuron, **kind, "seed": seed, "accuracy": right.double().mean().item()}
+        return row | _shape(model, options["grid"], item["with_picture"])
 
-    kinds: list[dict[str, float] | None] = [None]
-    kinds += [{"coupling": c, "slope": options["slope"]} for c in options["couplings"]]
+    kinds: list[dict[str, float]] = [{}]
+    kinds += [{"coupling": coupling, "slope": options["slope"]} for coupling in options["couplings"]]
     kinds += [{"coupling": options["coupling"], "slope": s} for s in options["slopes"] if s != options["slope"]]
     seeds = options["seeds"]
     items = [{"kind": kind, "seed": seed, "with_picture": seed == seeds[0]} for kind in kinds for seed in seeds]
@@ -59,23 +58,13 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     return {"rows": work.parts(how, items, shown)}
 
 
-def _trained(train: Split, kind: Mapping[str, float] | None, seed: int, options: Mapping[str, Any]) -> nn.Module:
-    fixed = {**kind, "learn_coupling": False} if kind else None
-    neuron = "implicit_bias" if kind else "standard"
+def _trained(train: Split, neuron: str, kind: Mapping[str, float], seed: int, options: Mapping[str, Any]) -> nn.Module:
     shape = {"num_classes": 2, "in_chans": 2, "img_size": 1, "width": options["units"]}
+    fixed = {**kind, "learn_coupling": False} if kind else None
     with seeded(seed):
         model = create_model("mlp1", neuron, **shape, neuron_options=fixed)
     fit(model, train, Plan(epochs=options["epochs"], batch_size=100, optim="adam", lr=0.01), seed=seed)
     return model.cpu().eval()
-
-
-def _precise(model: nn.Module) -> nn.Module:
-    """In float64 and solved to the last digits: small angles are looked at."""
-    model = model.double()
-    for module in model.modules():
-        if isinstance(module, ImplicitBiasLinear):
-            module.tolerance = 1e-11
-    return model
 
 
 def _score(model: nn.Module, points: Tensor) -> Tensor:
@@ -85,17 +74,18 @@ def _score(model: nn.Module, points: Tensor) -> Tensor:
 
 def _shape(model: nn.Module, grid: int, with_picture: bool) -> dict[str, Any]:
     """Curvature of the boundary (of its strongest tenth at least this), and how far the classes are from being convex."""
+    # In float64 and solved to the last digits: small angles are looked at.
+    for module in model.double().modules():
+        if isinstance(module, ImplicitBiasLinear):
+            module.tolerance = 1e-11
     with evaluating(model):
         points = boundary(model, grid)
-        bends = curvature(model, points)
-        hollow = min(hollowness(model, grid, label) for label in (0, 1))
+        found = {"curvature": 0.0, "hollow": 0.0}
+        if len(points):
+            bend = curvature(model, points).quantile(0.9).item()
+            found = {"curvature": bend, "hollow": min(hollowness(model, grid, label) for label in (0, 1))}
     picture = {"boundary": [[round(v, 3) for v in point] for point in points.tolist()]} if with_picture else {}
-    return {
-        "curvature": bends.quantile(0.9).item() if len(bends) else 0.0,
-        "curved": (bends > STRAIGHT).double().mean().item() if len(bends) else 0.0,
-        "hollow": hollow,
-        **picture,
-    }
+    return found | picture
 
 
 def _grid(grid: int) -> Tensor:
@@ -110,8 +100,6 @@ def boundary(model: nn.Module, grid: int) -> Tensor:
     across, down = is_one[1:] != is_one[:-1], is_one[:, 1:] != is_one[:, :-1]
     low = torch.cat([place[:-1][across], place[:, :-1][down]])
     high = torch.cat([place[1:][across], place[:, 1:][down]])
-    if not len(low):
-        return low
     start = _score(model, low) > 0
     for _ in range(45):
         middle = (low + high) / 2
@@ -122,8 +110,6 @@ def boundary(model: nn.Module, grid: int) -> Tensor:
 
 def curvature(model: nn.Module, points: Tensor) -> Tensor:
     """Angle between the gradients a little before and after each point of the boundary, over their distance."""
-    if not len(points):
-        return points.new_zeros(0)
     normal = _normal(model, points)
     tangent = torch.stack([-normal[:, 1], normal[:, 0]], 1)
     one, other = (_normal(model, points + sign * STEP * tangent) for sign in (1, -1))
@@ -143,74 +129,69 @@ def hollowness(model: nn.Module, grid: int, label: int) -> float:
     """Share of random pairs of points of a class whose midpoint is of the other one: 0 for a convex class."""
     place = _grid(grid).view(-1, 2)
     own = place[(_score(model, place) > 0) == bool(label)]
-    if not len(own):
-        return 0.0
     pick = torch.randint(len(own), (2, PAIRS), generator=torch.Generator().manual_seed(0))
     between = (own[pick[0]] + own[pick[1]]) / 2
     return ((_score(model, between) > 0) != bool(label)).double().mean().item()
 
 
-def kinds(result: Result) -> tuple[Row, list[dict[str, Any]]]:
-    """The standard network, and every coupling and slope."""
-    standard, *others = by_network(result["result"]["rows"], "neuron", "coupling", "slope")
-    return standard, others
+def networks(result: Result) -> list[dict[str, Any]]:
+    """The standard network first, then every coupling and slope."""
+    return by_network(result["result"]["rows"], "neuron", "coupling", "slope")
 
 
 def _label(one: Row) -> str:
     return "" if one["coupling"] is None else f"coupling {one['coupling']:g}, slope {one['slope']:g}"
 
 
-def _gains(one: Row, other: Row, key: str, factor: float = 1.0) -> list[float]:
-    """Own numbers minus those of another network, seed by seed."""
-    own, others = ({run["seed"]: run[key] for run in network["runs"]} for network in (one, other))
-    return paired(own, others, factor)
-
-
 def more_accurate(result: Result) -> list[Case]:
     """Points of accuracy above the standard network's."""
-    standard, others = kinds(result)
-    return [Case(_label(one), _gains(one, standard, "accuracy", 100)) for one in others]
+    standard, *others = networks(result)
+    return [Case(_label(one), differences(one, standard, at("accuracy"))) for one in others]
 
 
-def hollow(networks: Iterable[Row]) -> list[Case]:
+def hollow(result: Result, neuron: str) -> list[Case]:
     """Percent of midpoints that are outside the rounder class; seeds that are not convex are counted."""
     cases = []
-    for one in networks:
-        values = [100 * run["hollow"] for run in one["runs"]]
-        many = sum(value >= CONVEX for value in values)
-        note = f"{many} of {len(values)} seeds at {CONVEX:g}% or more, the largest {max(values):.1f}%" if many else ""
-        cases.append(Case(_label(one), values, note=note))
+    for one in networks(result):
+        if one["neuron"] == neuron:
+            values = [100 * run["hollow"] for run in one["runs"]]
+            many = sum(value >= CONVEX for value in values)
+            note = (
+                f"{many} of {len(values)} seeds at {CONVEX:g}% or more, the largest {max(values):.1f}%" if many else ""
+            )
+            cases.append(Case(_label(one), values, note=note))
     return cases
 
 
-def bending(result: Result, key: str) -> list[Case]:
+def bending(result: Result, key: str, fixed: str) -> list[Case]:
     """How much more the boundary bends at the next larger slope, or size of a negative coupling; the other is fixed."""
-    fixed = {"coupling": "slope", "slope": "coupling"}[key]
-    chosen = [one for one in kinds(result)[1] if one[fixed] == result["options"][fixed] and one["coupling"] < 0]
-    ordered = sorted(chosen, key=lambda one: abs(one[key]))
+    chosen = [one for one in networks(result)[1:] if one[fixed] == result["options"][fixed] and one["coupling"] < 0]
     return [
-        Case(f"{later[key]:g} after {earlier[key]:g}", _gains(later, earlier, "curvature"))
-        for earlier, later in pairwise(ordered)
+        Case(f"{later[key]:g} after {earlier[key]:g}", differences(later, earlier, at("curvature"), 1.0))
+        for earlier, later in pairwise(sorted(chosen, key=lambda one: abs(one[key])))
     ]
+
+
+def _number(key: str) -> Column:
+    return Column(key, lambda one: "" if one[key] is None else f"{one[key]:g}")
 
 
 COLUMNS = (
     NEURON,
-    Column("coupling", lambda one: "" if one["coupling"] is None else f"{one['coupling']:g}"),
-    Column("slope", lambda one: "" if one["slope"] is None else f"{one['slope']:g}"),
+    _number("coupling"),
+    _number("slope"),
     percents("accuracy (%)", at("accuracy")),
     over_seeds("curvature", at("curvature"), ".2g"),
     percents("hollow (%)", at("hollow")),
 )
+CAPTION = (
+    f"{OVER_SEEDS}; curvature: of the strongest tenth of the boundary; hollow: pairs of a class whose middle is of the "
+    "other class, for the rounder of the two"
+)
 
 
 def tables(result: Result) -> list[Table]:
-    standard, others = kinds(result)
-    caption = (
-        f"{OVER_SEEDS}; curvature: of the strongest tenth of the boundary; hollow: pairs of a class whose middle is of "
-        "the other class, for the rounder of the two"
-    )
-    return [table(title_of(result), COLUMNS, [standard, *others], caption)]
+    return [table(title_of(result), COLUMNS, networks(result), CAPTION)]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -218,15 +199,15 @@ def figures(result: Result) -> list[Drawing]:
     options, points = result["options"], arrows().train
     found = []
     for title, key, fixed in (("Couplings", "coupling", "slope"), ("Slopes", "slope", "coupling")):
-        rows = [row for row in shown if row["neuron"] == "standard" or row[fixed] == options[fixed]]
         with blank(f"{result['reproduction']}-{key}") as sheet:
             for label, shade in ((0, "#f2e3a0"), (1, "#c4d8ee")):
-                chosen = points.x[points.y == label]
-                sheet.axes.scatter(chosen[:, 0], chosen[:, 1], s=3, color=shade, linewidths=0)
+                x, y = points.x[points.y == label].T
+                sheet.axes.scatter(x, y, s=3, color=shade, linewidths=0)
+            rows = [row for row in shown if row.get(fixed, options[fixed]) == options[fixed]]
             for number, row in enumerate(rows):
-                text = "standard" if row["neuron"] == "standard" else f"{key} {row[key]:g}"
+                text = f"{key} {row[key]:g}" if key in row else "standard"
                 x, y = zip(*row["boundary"], strict=True) if row["boundary"] else ((), ())
-                sheet.axes.scatter(x, y, s=2, color=colour(number), label=text, linewidths=0, zorder=3)
+                sheet.axes.scatter(x, y, s=2, color=colour(number), label=text, linewidths=0)
             sheet.axes.set(aspect="equal")
             sheet.axes.grid(visible=False)
             sheet.axes.legend(markerscale=3, fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
@@ -269,20 +250,28 @@ BOUNDARY_2D = Reproduction(
         ),
         Claim(
             "A standard network makes a convex polygon",
-            lambda result: hollow([kinds(result)[0]]),
+            partial(hollow, neuron="standard"),
             Below(CONVEX),
             **MIDPOINTS,
         ),
         Claim(
             "Implicit bias, at some coupling and slope, makes a shape that is not convex",
-            lambda result: hollow(kinds(result)[1]),
+            partial(hollow, neuron="implicit_bias"),
             Above(CONVEX),
             needs="some",
             **MIDPOINTS,
         ),
-        *(
-            Claim(f"The boundary becomes more curved with the {words}", partial(bending, key=key), Above(), unit=BENDS)
-            for key, words in (("coupling", "size of a negative coupling"), ("slope", "slope"))
+        Claim(
+            "The boundary becomes more curved with the size of a negative coupling",
+            partial(bending, key="coupling", fixed="slope"),
+            Above(),
+            BENDS,
+        ),
+        Claim(
+            "The boundary becomes more curved with the slope",
+            partial(bending, key="slope", fixed="coupling"),
+            Above(),
+            BENDS,
         ),
     ),
     tables=tables,

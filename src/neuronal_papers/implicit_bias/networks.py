@@ -53,6 +53,7 @@ CUT = (
     "Small: Fashion-MNIST alone, batches of 256 in the place of 128, and the rates 0.03, 0.1 and 0.3, tried with one "
     "seed of its own."
 )
+ENDS = "A learnt coupling ends at +0.09, the largest our layer allows, so what is said of it is about +0.09."
 LEARNT_ALONE = (
     "The coupling is learnt, as in the paper's pre-training. Where we looked (implicit_bias/learned) it ended at +0.09, the "
     "largest our layer allows (0.9 / slope, with slope 10), above 1 / (2 slope), up to which the paper proves one solution. "

@@ -10,16 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuronal.data import Split
 from neuronal.experiments import Recipe, Record, Work
 from neuronal.geometry import outputs
 from neuronal.models import create_model
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, Row, by_network, names_below, pairs, spread
+from neuronal_papers.implicit_bias.compared import KINDS, NAMES, by_data, names_below, pairs
 from neuronal_papers.implicit_bias.networks import DIGITS, FASHION, LARGER_RATES, RATES, SHORT, fixed, pair
-from neuronal_papers.implicit_bias.white_box import on_the_device, test_images
+from neuronal_papers.implicit_bias.white_box import on_test_images
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.tuning import measured
+from neuronal_papers.seeds import Row, by_network, spread
 
 SEEN = 0.01
 """Logits that change by more than this, relative to their own spread, show that something was changed."""
@@ -37,18 +38,15 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     options = setting.options
 
-    def attacked(record: Record, model: nn.Module) -> dict[str, Any]:
-        test = test_images(record.recipe)
-        images = test.x[options["verification"] :][: options["triggers"]]
-        known = test.x[: options["verification"]]
-        work.say(f"stealth attacks on {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
-        model = on_the_device(model)
+    def attacked(record: Record, model: nn.Module, test: Split) -> dict[str, Any]:
+        count = options["verification"]
+        known, images = test.x[:count], test.x[count:][: options["triggers"]]
         generator = torch.Generator().manual_seed(record.seed)
         before = outputs(model, known)
         found = [attack(model, image, known, before, options, generator) for image in images]
         return {"verification": len(known)} | {key: [one[key] for one in found] for key in found[0]}
 
-    rows = measured(setting, work, "stealth", attacked)
+    rows = on_test_images(setting, work, "stealth", attacked)
     return {"rows": rows, "verification": min(row["verification"] for row in rows)}
 
 
@@ -106,50 +104,45 @@ def with_unit(
     return new  # type: ignore[no-any-return]
 
 
-def counts(runs: Sequence[Row]) -> tuple[int, int, int]:
-    """Triggers that work; that work and change no class; that work and change no logit one could see."""
+HEADS = ("triggers", "work", "no class changed", "no logit changed")
+
+
+def counts(runs: Sequence[Row]) -> dict[str, Any]:
+    """Triggers in all; those that work; of these such that change no class, no logit one could see, and neither.
+
+    And the largest change of a logit each of them makes, in percent.
+    """
     each = [one for run in runs for one in zip(run["works"], run["classes"], run["logits"], strict=True)]
-    hidden = sum(works and not classes for works, classes, _ in each)
-    return sum(works for works, _, _ in each), hidden, sum(works and logits <= SEEN for works, _, logits in each)
-
-
-def num_hidden(run: Row) -> int:
-    """Attacks that work, and change no class and no logit one could see."""
-    each = zip(run["works"], run["classes"], run["logits"], strict=True)
-    return sum(works and not classes and logits <= SEEN for works, classes, logits in each)
+    working = [(not classes, logit <= SEEN) for works, classes, logit in each if works]
+    numbers = (len(each), len(working), sum(same for same, _ in working), sum(unseen for _, unseen in working))
+    largest = spread([logit for *_, logit in each], ".2g", 100)
+    return dict(zip(HEADS, numbers, strict=True)) | {"hidden": sum(map(all, working)), "largest": largest}
 
 
 def hidden_on_standard(result: Result) -> list[Case]:
     """Of every seed, the percentage of attacks that work and stay hidden."""
-    every = [one for one in by_network(result["result"]["rows"]) if one["neuron"] == "standard"]
-    return [
-        Case(one["name"] * (len(every) > 1), [100 * num_hidden(run) / len(run["works"]) for run in one["runs"]])
-        for one in every
-    ]
+    every, cases = by_data(result), []
+    for data, networks in every.items():
+        seeds = [counts([run]) for run in networks["standard"]["runs"]]
+        cases.append(Case(data * (len(every) > 1), [100 * one["hidden"] / one["triggers"] for one in seeds]))
+    return cases
 
 
 def hidden_with(result: Result, kind: str) -> Evidence:
     """Attacks on networks of a kind: each that works and stays hidden is a counterexample."""
-    runs = [run for one in pairs(result, kind) for run in one.own["runs"]]
-    works, _, unseen = counts(runs)
-    total, hidden = sum(len(run["works"]) for run in runs), sum(map(num_hidden, runs))
-    largest = spread([value for run in runs for value in run["logits"]], ".2g", 100)
+    found = counts([run for _, own, _ in pairs(result, kind) for run in own["runs"]])
+    total, works, _, unseen = (found[head] for head in HEADS)
     numbers = (
         f"{works} of {total} triggers work; {unseen} change no logit of {result['result']['verification']:,} other images "
-        f"by more than {100 * SEEN:g}% of the logits' spread (largest change {largest}%), {hidden} no class either"
+        f"by more than {100 * SEEN:g}% of the logits' spread (largest change {found['largest']}%), {found['hidden']} no "
+        "class either"
     )
-    return Evidence(total, hidden, numbers)
+    return Evidence(total, found["hidden"], numbers)
 
 
 def tables(result: Result) -> list[Table]:
-    heads = ("triggers", "work", "no class changed", "no logit changed")
-    rows = []
-    for one in by_network(result["result"]["rows"]):
-        total = sum(len(run["works"]) for run in one["runs"])
-        changes = [value for run in one["runs"] for value in run["logits"]]
-        cells = dict(zip(heads, (total, *counts(one["runs"])), strict=True))
-        rows.append({**one, **cells, "largest": spread(changes, ".2g", 100)})
-    columns = [*NAMES, *(Column(head, head) for head in heads), Column("largest change of a logit (%)", "largest")]
+    rows = [{**one, **counts(one["runs"])} for one in by_network(result["result"]["rows"])]
+    columns = [*NAMES, *(Column(head, head) for head in HEADS), Column("largest change of a logit (%)", "largest")]
     return [table(title_of(result), columns, rows, "changes of logits relative to their spread; all seeds together")]
 
 
@@ -164,7 +157,7 @@ def figures(result: Result) -> list[Drawing]:
     return [Drawing(sheet.svg, "What the new unit changes", caption)]
 
 
-HIDDEN = replace(FASHION, model="mlp1", model_options={"width": 200}, standard_epochs=2)
+HIDDEN = replace(FASHION, model="mlp1", model_options={"width": 200})
 SHORT_HIDDEN = replace(HIDDEN, batch_size=SHORT.batch_size, epochs=6)
 FEW_HIDDEN = replace(DIGITS, model="mlp1", model_options={"width": 20})
 
@@ -193,7 +186,7 @@ STEALTH = Reproduction(
         ),
         *(
             Fact(f"With {words}, no one-neuron stealth attack works and stays hidden", partial(hidden_with, kind=kind))
-            for kind, words in ((LEARNT, "learnt coupling"), *((c, c) for c in ("coupling -0.5", "coupling -0.05")))
+            for kind, words in {**KINDS, "coupling -0.05": "coupling -0.05"}.items()
         ),
     ),
     tables=tables,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -10,15 +11,16 @@ from torch import nn
 
 from neuronal.attacks import Ball
 from neuronal.convert import convert
+from neuronal.data import Split
 from neuronal.experiments import Record, Work
 from neuronal.probes import jacobian, score
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import BAND, OVER_SEEDS, Line, Value, at, bands, by_network, over_seeds
+from neuronal_papers.drawing import BAND, Line, chart
 from neuronal_papers.implicit_bias.networks import ATTACK, CHOSEN, CUT, FEW, scales
-from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device, test_images, white_box
+from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_test_images, on_the_device, test_images, white_box
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
-from neuronal_papers.tuning import measured
+from neuronal_papers.seeds import NETWORK, OVER_SEEDS, Value, at, by_network, groups, over_seeds
 
 HARMLESS = 1.0
 """Points of accuracy that a coupling may cost and still count as added without harm: about twice the spread over seeds."""
@@ -36,23 +38,21 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
     """
     options = setting.options
-    how = {"steps": options["steps"], "restarts": options["restarts"]}
 
-    def with_couplings(record: Record, trained: nn.Module) -> dict[str, Any]:
-        test = test_images(record.recipe)
-        few, found = test.rows(slice(options["images"])), []
+    def with_couplings(record: Record, trained: nn.Module, few: Split) -> dict[str, Any]:
+        test, found = test_images(record.recipe), []
         for coupling in options["couplings"]:
             work.say(f"{record.recipe.name}, seed {record.seed}, coupling {coupling:g}")
             added = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
-            model = on_the_device(convert(trained, "implicit_bias", **added).model if coupling else trained)
+            model = on_the_device(convert(trained, "implicit_bias", **added).model) if coupling else trained
             balls = [Ball(options["norm"], epsilon) for epsilon in options["epsilons"]]
-            left = [white_box(model, few.x, few.y, ball, **how).robust_accuracy for ball in balls]
+            left = [white_box(model, few.x, few.y, ball, options).robust_accuracy for ball in balls]
             norm = jacobian(model, test, batch_size=AT_ONCE)["frobenius"]
             row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left, "jacobian": norm}
             found.append(row)
         return {"kinds": found}
 
-    every = measured(setting, work, "transfer", with_couplings)
+    every = on_test_images(setting, work, "transfer", with_couplings)
     rows = [{name: row[name] for name in row if name != "kinds"} | kind for row in every for kind in row["kinds"]]
     return {"rows": rows, "epsilons": list(options["epsilons"]), "images": options["images"]}
 
@@ -70,24 +70,20 @@ def changes(result: Result) -> list[dict[str, Any]]:
     return by_network(against, "name", "coupling")
 
 
-def by_coupling(value: Value) -> Callable[[Result], list[Case]]:
+def negative(result: Result, value: Value) -> list[Case]:
     """A change, at every negative coupling; these draw units together."""
-
-    def cases(result: Result) -> list[Case]:
-        every = changes(result)
-        several = len({one["name"] for one in every}) > 1
-        return [
-            Case(f"{one['name']}, " * several + f"coupling {one['coupling']:g}", list(map(value, one["runs"])))
-            for one in every
-            if one["coupling"] < 0
-        ]
-
-    return cases
+    every = changes(result)
+    several = len(groups(every, "name")) > 1
+    return [
+        Case(f"{one['name']}, " * several + f"coupling {one['coupling']:g}", list(map(value, one["runs"])))
+        for one in every
+        if one["coupling"] < 0
+    ]
 
 
 def tables(result: Result) -> list[Table]:
     columns = [
-        Column("network", "name", is_text=True),
+        NETWORK,
         Column("coupling", "coupling", "g"),
         over_seeds("accuracy", at("accuracy"), "+.1f", 100),
         over_seeds("norm of the Jacobian", at("jacobian"), ".2f"),
@@ -101,16 +97,14 @@ def tables(result: Result) -> list[Table]:
 
 
 def figures(result: Result) -> list[Drawing]:
-    every = sorted(changes(result), key=lambda one: float(one["coupling"]))
-    lines = []
-    for number, name in enumerate(dict.fromkeys(row["name"] for row in result["result"]["rows"])):
-        own = [one for one in every if one["name"] == name]
+    every, lines = sorted(changes(result), key=lambda one: float(one["coupling"])), []
+    for number, ((name,), own) in enumerate(groups(every, "name").items()):
         for key, plus, style in (("jacobian", 0, "-"), ("accuracy", 1, ":")):
             curves = list(zip(*([run[key] + plus for run in one["runs"]] for one in own), strict=True))
             lines.append(Line(number, f"{name}, {key}", [one["coupling"] for one in own], curves, style))
     caption = f"Norm of the Jacobian, and 1 plus the change of accuracy. {BAND}"
     labels = {"xlabel": "coupling that is added", "ylabel": "against coupling 0"}
-    return [bands(f"{result['reproduction']}-jacobian", "A coupling added", lines, labels, caption, level=1)]
+    return [chart(f"{result['reproduction']}-jacobian", "A coupling added", lines, labels, caption, level=1)]
 
 
 TRANSFER = Reproduction(
@@ -127,19 +121,19 @@ TRANSFER = Reproduction(
     claims=(
         Claim(
             "A negative coupling can be added to a trained network without training it again: it costs at most 1 point",
-            by_coupling(lambda run: 100 * run["accuracy"]),
+            partial(negative, value=lambda run: 100 * run["accuracy"]),
             Above(-HARMLESS),
         ),
         Claim(
             "A negative coupling that is added makes the Jacobian smaller",
-            by_coupling(at("jacobian")),
+            partial(negative, value=at("jacobian")),
             Below(1.0),
             unit="times the norm without coupling",
             digits=".2f",
         ),
         Claim(
             "A negative coupling that is added makes the network more robust (white-box, mean over epsilons)",
-            by_coupling(lambda run: 100 * fmean(run["robust"])),
+            partial(negative, value=lambda run: 100 * fmean(run["robust"])),
             Above(),
         ),
     ),

@@ -1,8 +1,8 @@
-"""The white-box attack on networks of this paper."""
+"""Trained networks on a GPU, where there is one, before test images; and the white-box attack on them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from neuronal.attacks import Attacked, Ball, apgd
 from neuronal.data import Split, load
-from neuronal.experiments import Recipe
+from neuronal.experiments import Recipe, Record, Work
 from neuronal.geometry import outputs
+from neuronal_papers.core import Setting
+from neuronal_papers.tuning import measured
 
 AT_ONCE = 1000
 """Images in a batch of an attack: as many as one point has. The networks are small, and launching is what costs."""
@@ -27,23 +29,34 @@ def on_the_device(model: nn.Module) -> nn.Module:
     return model.to(torch.accelerator.current_accelerator() or "cpu")
 
 
-def worst(attacks: Sequence[Attacked]) -> Attacked:
+def on_test_images(
+    setting: Setting, work: Work, procedure: str, measure: Callable[[Record, nn.Module, Split], Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """What ``measure`` finds of every tuned network and seed on the first ``images`` of the test data, or all of them."""
+
+    def row(record: Record, model: nn.Module) -> Mapping[str, Any]:
+        work.say(f"{procedure} of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        images = slice(setting.options.get("images"))
+        return measure(record, on_the_device(model), test_images(record.recipe).rows(images))
+
+    return measured(setting, work, procedure, row)
+
+
+def worst(one: Attacked, other: Attacked) -> Attacked:
     """Input by input the attack that made it err, if one did."""
-    first, *others = attacks
-    points, success, queries = first.adversarial.clone(), first.success.clone(), first.queries.clone()
-    for other in others:
-        new = other.success & ~success
-        points[new] = other.adversarial[new]
-        success |= other.success
-        queries += other.queries
-    return Attacked(points, success, queries)
+    points, new = one.adversarial.clone(), other.success & ~one.success
+    points[new] = other.adversarial[new]
+    return Attacked(points, one.success | other.success, one.queries + other.queries)
 
 
-def white_box(
-    model: nn.Module, x: Tensor, y: Tensor, ball: Ball, *, steps: int, restarts: int, batch_size: int = AT_ONCE
-) -> Attacked:
-    """APGD with both losses; with two classes the margin stands in for the ratio."""
+def white_box(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, options: Mapping[str, Any]) -> Attacked:
+    """APGD with both losses; with two classes the margin stands in for the ratio.
+
+    ``options``: ``steps``, ``restarts`` and, if need be, ``batch_size``.
+    """
     classes = outputs(model, x[:1]).shape[1]
+    how: Any = {name: options[name] for name in ("steps", "restarts")} | {
+        "batch_size": options.get("batch_size", AT_ONCE)
+    }
     losses = ("cross_entropy", "dlr" if classes > 2 else "margin")
-    how: Any = {"steps": steps, "restarts": restarts, "batch_size": batch_size}
-    return worst([apgd(model, x, y, ball, loss=loss, **how) for loss in losses])
+    return worst(*(apgd(model, x, y, ball, loss=loss, **how) for loss in losses))

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from torch import nn
 
 from neuronal.attacks import Ball
-from neuronal.data import Split, load
-from neuronal.experiments import Recipe, Record, Work, environment, network
-from neuronal.ops.objective import loss_for, loss_of
+from neuronal.data import Split
+from neuronal.experiments import Recipe, Record, Work
 from neuronal.report import Column, Drawing, Table, blank, table
-from neuronal.train import captured, side_by_side
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, OVER_SEEDS, Row, at, by_network, dots, pairs, percents
+from neuronal_papers.drawing import dots
+from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, against_standard, by_data
 from neuronal_papers.implicit_bias.jacobian import couplings
 from neuronal_papers.implicit_bias.networks import ATTACK, CHOSEN, CIFAR, CUT, FEW, fixed, kind, pair, scales
-from neuronal_papers.implicit_bias.white_box import on_the_device, test_images, white_box
-from neuronal_papers.judge import Above, Case, Claim, Result, Within, paired
-from neuronal_papers.tuning import TUNING, measured
+from neuronal_papers.implicit_bias.white_box import on_test_images, white_box
+from neuronal_papers.judge import Above, Case, Claim, Result, Within
+from neuronal_papers.seeds import OVER_SEEDS, Row, at, by_network, differences, percents
 
 SAME = 1.0
 """Points of accuracy under attack within which one iteration counts as as good as a solve: ten of a thousand images."""
@@ -30,70 +29,25 @@ ONCE = ", one iteration"
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
-    """Every network and seed: accuracy, accuracy under the white-box attack, couplings and slopes; and what steps cost.
+    """Every network and seed: accuracy, accuracy under the white-box attack, couplings and slopes.
 
     ``options``: ``norm``, ``epsilon``, ``images``, ``steps``, ``restarts`` and, if need be, ``batch_size``; ``rates`` and
     ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
     """
     options = setting.options
-    how = {name: options[name] for name in ("steps", "restarts", "batch_size") if name in options}
 
-    def attacked(record: Record, model: nn.Module) -> dict[str, Any]:
-        test = test_images(record.recipe).rows(slice(options["images"]))
-        work.say(f"attack on {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
-        model, ball = on_the_device(model), Ball(options["norm"], options["epsilon"])
+    def attacked(record: Record, model: nn.Module, test: Split) -> dict[str, Any]:
+        ball = Ball(options["norm"], options["epsilon"])
         return {
             "accuracy": record.metrics["accuracy"],
-            "robust": white_box(model, test.x, test.y, ball, **how).robust_accuracy,
+            "robust": white_box(model, test.x, test.y, ball, options).robust_accuracy,
             "parameters": record.metrics["parameters"],
             "couplings": couplings(model),
             "slopes": slopes(model),
         }
 
-    rows = measured(setting, work, "variants", attacked)
-    found = {"epsilon": options["epsilon"], "images": options["images"]}
-    return {"rows": rows, "costs": step_costs(setting, work), **found}
-
-
-def step_costs(setting: Setting, work: Work) -> list[dict[str, Any]]:
-    """What forward and backward of every other kind cost, as trained, beside the standard neuron.
-
-    Of one seed each, on the machine that measures: how long a training took says little where others ran beside it.
-    """
-    kinds = tuple(replace(one, seeds=one.seeds[:1]) for one in setting.recipes if one.family != "standard")
-    tuning = {name: value for name, value in setting.options.items() if name in TUNING}
-    facts = environment()
-    machine = facts["gpu"] if facts["gpu"] != "none" else facts["processor"]
-
-    def timed(record: Record, model: nn.Module) -> dict[str, Any]:
-        recipe = record.recipe
-        work.say(f"time of a step of {recipe.name}, {recipe.family}")
-        data = load(recipe.data).scaled(recipe.scaling)
-        standard = network(replace(recipe, family="standard", neuron_options=()), data, record.seed)
-        both = {"standard": on_the_device(standard), "own": on_the_device(model)}
-        device = next(model.parameters()).device
-        batch = data.train.rows(slice(recipe.batch_size)).to(device)
-        steps = {name: _step(one.train(), batch) for name, one in both.items()}
-        if recipe.replay:
-            steps = {name: captured(step, device) for name, step in steps.items()}
-        times = side_by_side(steps, "standard", rounds=40, warmup=5, cuda=device.type == "cuda")
-        return {**asdict(times["own"]), "machine": machine}
-
-    work.alone()
-    # What was timed on another machine is not taken for this one's.
-    how = Setting(kinds, {**tuning, "machine": machine})
-    return measured(how, work, "step costs", timed)
-
-
-def _step(model: nn.Module, batch: Split) -> Callable[[], None]:
-    """Forward and backward over one batch."""
-    x, y = batch.x, batch.y
-
-    def once() -> None:
-        model.zero_grad()
-        loss_of(model(x), y, loss_for(y, "")).backward()
-
-    return once
+    rows = on_test_images(setting, work, "variants", attacked)
+    return {"rows": rows, "epsilon": options["epsilon"], "images": options["images"]}
 
 
 def slopes(model: nn.Module) -> list[float]:
@@ -104,22 +58,20 @@ def slopes(model: nn.Module) -> list[float]:
 
 def leads(result: Result, key: str) -> list[Case]:
     """Points above the standard neuron, of every kind but the paper's own, which is judged where its claims are."""
-    every = pairs(result)
-    chosen = [one for one in every if one.kind != LEARNT] or every
-    return [Case(one.label, one.differences(at(key)), note=one.rates()) for one in chosen]
+    others = {kind for networks in by_data(result).values() for kind in networks} - {"standard", LEARNT}
+    return against_standard(result, at(key), *others)
 
 
 def behind(result: Result) -> list[Case]:
     """Points under attack by which networks with one iteration are above those whose equation is solved."""
-    every = pairs(result)
-    found = {(one.standard["name"], one.kind): one for one in every}
-    cases = []
-    for (data, name), one in found.items():
-        kind = name.removesuffix(ONCE)
-        solved = found.get((data, LEARNT if kind == "learnt" else kind))
-        if kind != name and solved:
-            own, other = ({run["seed"]: run["robust"] for run in p.own["runs"]} for p in (one, solved))
-            cases.append(Case(one.label.removesuffix(ONCE), paired(own, other, 100)))
+    every, cases = by_data(result), []
+    for data, networks in every.items():
+        for name in networks:
+            kind = name.removesuffix(ONCE)
+            if kind != name:
+                solved = networks[LEARNT if kind == "learnt" else kind]
+                label = f"{data}, " * (len(every) > 1) + kind
+                cases.append(Case(label, differences(networks[name], solved, at("robust"))))
     return cases
 
 
@@ -133,31 +85,22 @@ def learnt(network: Row) -> str:
 
 
 def tables(result: Result) -> list[Table]:
-    costs = {(one["name"], one["neuron"]): one for one in result["result"].get("costs", ())}
-
-    def cost(network: Row) -> str:
-        one = costs.get((network["name"], network["neuron"]))
-        return f"{one['ratio']:.2f} ({one['ratio_low']:.2f} to {one['ratio_high']:.2f})" if one else "1"
-
     columns = [
         *NAMES,
         percents("accuracy (%)", at("accuracy")),
         percents(f"at epsilon {result['result']['epsilon']:g} (%)", at("robust")),
         Column("couplings and slopes", learnt),
-        *([Column("time of a step", cost)] if costs else []),
     ]
-    timed = "; time of a step: of the first seed's network, in turn with a standard one's" * bool(costs)
-    return [table(title_of(result), columns, by_network(result["result"]["rows"]), OVER_SEEDS + timed)]
+    return [table(title_of(result), columns, by_network(result["result"]["rows"]), OVER_SEEDS)]
 
 
 def figures(result: Result) -> list[Drawing]:
-    every, found = by_network(result["result"]["rows"]), []
-    for data in (one["name"] for one in every if one["neuron"] == "standard"):
+    found = []
+    for data, networks in by_data(result).items():
         with blank(f"{result['reproduction']}-{data}-kinds") as sheet:
-            for number, one in enumerate(one for one in every if one["name"].startswith(data)):
+            for number, (kind, one) in enumerate(networks.items()):
                 x, y = ([100 * run[key] for run in one["runs"]] for key in ("robust", "accuracy"))
-                plain = "standard" if one["neuron"] == "standard" else LEARNT
-                dots(sheet.axes, number, x, y, one["name"].removeprefix(data).removeprefix(", ") or plain)
+                dots(sheet.axes, number, x, y, kind)
             attacked = f"accuracy under attack, epsilon {result['result']['epsilon']:g} (%)"
             sheet.axes.set(xlabel=attacked, ylabel="test accuracy (%)")
             # Points are everywhere, so the names are below.

@@ -12,8 +12,7 @@ from neuronal.data import Split, load
 from neuronal.experiments import Work, training_data
 from neuronal.models import create_model
 from neuronal.probes import curvature
-from neuronal_papers.implicit_bias import boundary_2d, energy, learning_speed, stealth
-from neuronal_papers.implicit_bias.accuracy_curve import curvatures
+from neuronal_papers.implicit_bias import accuracy_curve, boundary_2d, energy, stealth
 from neuronal_papers.implicit_bias.networks import DIGITS
 from neuronal_papers.implicit_bias.white_box import worst
 
@@ -46,9 +45,10 @@ def test_the_equation_is_the_gradient_of_the_energy(coupling, slope):
     torch.manual_seed(0)
     a, z = torch.randn(2, 5, 7, dtype=torch.float64)
     z.requires_grad_()
-    (gradient,) = torch.autograd.grad(energy.energy(z, a, coupling, slope).sum(), z)
-    by_hand = z - a + coupling * torch.tanh(slope * (z[:, None, :] - z[:, :, None])).mean(2)
-    torch.testing.assert_close(gradient, by_hand.detach())
+    gaps = slope * (z[:, :, None] - z[:, None, :])
+    value = (z - a).square().sum() / 2 - coupling / (2 * 7 * slope) * gaps.cosh().log().sum()
+    (expected,) = torch.autograd.grad(value, z)
+    torch.testing.assert_close(energy.gradient(z.detach(), a, coupling, slope), expected)
 
 
 def test_two_units_have_three_solutions_beyond_the_threshold():
@@ -67,7 +67,7 @@ def test_the_worst_of_several_attacks_counts_input_by_input():
     def made(success, value):
         return Attacked(torch.full((3, 1), value), torch.tensor(success), torch.tensor([1, 2, 3]))
 
-    both = worst([made([True, False, False], 1.0), made([True, True, False], 2.0)])
+    both = worst(made([True, False, False], 1.0), made([True, True, False], 2.0))
     assert both.success.tolist() == [True, True, False]
     assert both.adversarial.flatten().tolist() == [1.0, 2.0, 1.0]
     assert both.queries.tolist() == [2, 4, 6]
@@ -76,18 +76,18 @@ def test_the_worst_of_several_attacks_counts_input_by_input():
 def test_epochs_until_a_target_are_those_of_running_means():
     curves = ([0.2, 0.2, 0.2, 0.8], [0.2, 0.2, 0.2, 0.5], [0.2, 0.2, 0.2, 0.2])
     rows = [{"neuron": "standard", "data": "d", "epochs": curve} for curve in curves]
-    target = learning_speed.targets([*rows, {"neuron": "implicit_bias", "data": "d", "epochs": [1.0]}])["d"]
+    target = accuracy_curve.targets([*rows, {"neuron": "implicit_bias", "data": "d", "epochs": [1.0]}])["d"]
     assert target == pytest.approx(0.3)
-    assert [learning_speed.until(curve, target) for curve in curves] == [4, 4, float("inf")]
-    assert learning_speed.until([0.2, 0.8], target) == 2
-    assert learning_speed.epochs_text([4, 4, float("inf")]) == "4 (4 to never)"
-    assert learning_speed.epochs_text([float("inf")]) == "never"
+    assert [accuracy_curve.until(curve, target) for curve in curves] == [4, 4, float("inf")]
+    assert accuracy_curve.until([0.2, 0.8], target) == 2
+    assert accuracy_curve.epochs_text([4, 4, float("inf")]) == "4 (4 to never)"
+    assert accuracy_curve.epochs_text([float("inf")]) == "never"
 
 
 def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_given(tmp_path):
     recipe = replace(DIGITS, fraction=1.0, wrong_labels=0.4, family="implicit_bias")
     record, model = Work(tmp_path).network(recipe, 0)
-    found = curvatures(record, model, 5)
+    found = accuracy_curve.curvatures(record, model, 5)
     data = load("digits").scaled(recipe.scaling)
     images, labels = (getattr(data.train.held_out(recipe.holdout, 0)[0], name) for name in "xy")
     given = training_data(recipe, data, 0)[0].y
@@ -96,7 +96,7 @@ def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_g
         want = curvature(model, Split(images[chosen][:5], given[chosen][:5]), rows=5)["median"]
         assert found[name] == pytest.approx(want, rel=1e-6)
     clean = replace(record, recipe=replace(recipe, wrong_labels=0.0))
-    assert curvatures(clean, model, 5)["wrong"] is None
+    assert accuracy_curve.curvatures(clean, model, 5)["wrong"] is None
 
 
 @pytest.mark.parametrize("options", [None, {"coupling": -0.5, "learn_coupling": False}])
