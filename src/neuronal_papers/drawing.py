@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
+from matplotlib.ticker import MaxNLocator
+
 from neuronal.report import MARKERS, Drawing, Sheet, blank, colour, plain_numbers
 
 BAND = "Lines are medians over seeds, bands reach from the lowest to the highest seed."
@@ -44,8 +46,13 @@ def mean_band(axes: Any, line: Line) -> None:
 def every_seed(axes: Any, line: Line) -> None:
     """A line for every seed, as long as its curve."""
     for place, curve in enumerate(line.curves):
-        how: dict[str, Any] = {"color": colour(line.number), "linewidth": 1, "linestyle": line.style}
-        axes.plot(line.x[: len(curve)], curve, label=line.label if place == 0 else None, **how)
+        label = line.label if place == 0 else None
+        axes.plot(line.x[: len(curve)], curve, line.style, color=colour(line.number), linewidth=1, label=label)
+
+
+def mean_curve(curves: Sequence[Sequence[float]]) -> list[float]:
+    """At each place the mean over the curves that are so long."""
+    return [fmean(curve[i] for curve in curves if len(curve) > i) for i in range(max(map(len, curves)))]
 
 
 def chart(
@@ -59,6 +66,7 @@ def chart(
     legend: Callable[[Sheet], None] | None = None,
     size: float = 9,
     level: float | None = None,
+    whole: bool = False,
 ) -> Drawing:
     """A figure of curves.
 
@@ -72,6 +80,7 @@ def chart(
         legend: Draws the legend; inside the axes without it.
         size: Of the words in a legend inside the axes.
         level: Where a horizontal line is drawn, if anywhere.
+        whole: Only whole numbers stand below.
     """
     with blank(name) as sheet:
         for line in lines:
@@ -79,6 +88,8 @@ def chart(
         if level is not None:
             sheet.axes.axhline(level, color="#444444", linewidth=1)
         set_axes(sheet.axes, axes)
+        if whole:
+            sheet.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if legend is None:
             sheet.axes.legend(fontsize=size)
         else:

@@ -18,8 +18,8 @@ from neuronal.nn import FarkasLinear
 from neuronal.report import Column, Drawing, Sheet, Table, blank, colour, table
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.farkas.runs import Row
 from neuronal_papers.judge import Evidence, Fact, Result
+from neuronal_papers.seeds import Row
 
 NETWORKS = {
     "standard": "one unit, facing away from all points",

@@ -15,8 +15,8 @@ from scipy.optimize import linprog
 from neuronal.experiments import Work
 from neuronal.report import Column, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.farkas.runs import Row
 from neuronal_papers.judge import Evidence, Fact, Result
+from neuronal_papers.seeds import Row
 
 ROUNDING = 1e-9
 """What is smaller counts as 0: the linear programs are solved in floats."""

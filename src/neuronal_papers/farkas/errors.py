@@ -6,26 +6,25 @@ Runs that fail are said to have failed, not left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import torch
-from matplotlib.ticker import MaxNLocator
 
 from neuronal.data import load
 from neuronal.experiments import Recipe, Work, network
-from neuronal.report import COLOURS, Column, Drawing, Sheet, Table, blank, colour, table
+from neuronal.report import COLOURS, Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.farkas.runs import AS_TABLE_1, Row, error_of, failed_of, learnt, rows_of
+from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_curve
+from neuronal_papers.farkas.runs import AS_TABLE_1, error_of, failed_of, learnt, rows_of
 from neuronal_papers.judge import Result
+from neuronal_papers.seeds import NETWORK, NEURON, Row, groups
 from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list
 
 SINGLY = 3
 """Runs of a network that are drawn as lines of their own."""
-LONG = 32
-"""Letters of a name that has a line of a legend for itself."""
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -66,8 +65,8 @@ def tables(result: Result) -> list[Table]:
     """Errors with what is reported, and the rates tried."""
     reported, rows = result["reported"], result["result"]["rows"]
     columns = [
-        Column("network", "name", is_text=True),
-        Column("neuron", "neuron", is_text=True),
+        NETWORK,
+        NEURON,
         Column("error (%)", error_of),
         Column("failed", failed_of),
         Column("parameters", "parameters", ","),
@@ -87,12 +86,8 @@ def tables(result: Result) -> list[Table]:
 
 def _given(head: str, key: str, style: str, reported: Mapping[str, Mapping[str, float]]) -> Column:
     """A number of the paper; empty where it has none."""
-
-    def cell(row: Row) -> str:
-        given = reported.get(row["name"], {})
-        return format(given[key], style) if key in given else ""
-
-    return Column(head, cell)
+    cells = {name: format(given[key], style) for name, given in reported.items() if key in given}
+    return Column(head, lambda row: cells.get(row["name"], ""))
 
 
 def _rate(row: Row) -> str:
@@ -105,7 +100,7 @@ def _rate(row: Row) -> str:
 def _tried(rows: Sequence[Row]) -> Table:
     """What held-out images say of every rate."""
     rates = dict.fromkeys(point["value"] for row in rows for point in row["tuning"])
-    columns = [Column("network", "name", is_text=True), *(Column(f"{rate:g}", f"{rate:g}") for rate in rates)]
+    columns = [NETWORK, *(Column(f"{rate:g}", f"{rate:g}") for rate in rates)]
     shown = [
         {"name": row["name"]} | {f"{point['value']:g}": _held_out(point) for point in row["tuning"]} for row in rows
     ]
@@ -120,9 +115,12 @@ def _held_out(point: Mapping[str, Any]) -> str:
     return f"{point['failed']} broke down" if point["failed"] else f"{100 * (1 - point['mean']):.2f}"
 
 
-def figures(result: Result) -> list[Drawing]:
-    """Test errors, and training errors while training."""
-    return [_errors(result), *_curves(result)]
+def figures(result: Result, by: str = "epochs") -> list[Drawing]:
+    """Test errors, and training errors of networks with the same ``by`` while training."""
+    followed = [row for row in rows_of(result).values() if max(map(len, row["while_training"].values())) > 1]
+    parts = [rows for together in groups(followed, by).values() for rows in _parts(together)]
+    name = f"{result['reproduction']}-curves"
+    return [_errors(result), *(_training(f"{name}-{number}", rows) for number, rows in enumerate(parts))]
 
 
 def _errors(result: Result) -> Drawing:
@@ -130,14 +128,14 @@ def _errors(result: Result) -> Drawing:
     rows = result["result"]["rows"]
     with blank(f"{result['reproduction']}-errors") as sheet:
         sheet.figure.set_size_inches(5.6, 0.8 + 0.24 * len(rows))
+        beside: dict[str, Any] = {"xycoords": sheet.axes.get_yaxis_transform(), "textcoords": "offset points"}
+        beside |= {"va": "center", "fontsize": 7}
         for place, row in enumerate(rows):
-            shade = colour(int(row["neuron"] != "standard"))
             good = [100 * (1 - a) for seed, a in row["accuracy"].items() if seed not in row["failed"]]
-            sheet.axes.plot(good, [place] * len(good), "o", color=shade, markersize=4)
+            sheet.axes.plot(good, [place] * len(good), "o", color=colour(not _is_standard(row)), markersize=4)
             if row["failed"]:
-                style: dict[str, Any] = {"xycoords": sheet.axes.get_yaxis_transform(), "textcoords": "offset points"}
-                for right, text, red in ((4, "×", "#b00020"), (12, f"{len(row['failed'])} failed", "#000000")):
-                    sheet.axes.annotate(text, (1, place), (right, 0), color=red, va="center", fontsize=7, **style)
+                sheet.axes.annotate("×", (1, place), (4, 0), color="#b00020", **beside)
+                sheet.axes.annotate(f"{len(row['failed'])} failed", (1, place), (12, 0), **beside)
             if given := result["reported"].get(row["name"], {}).get("error"):
                 sheet.axes.plot(given, place, "D", markerfacecolor="none", color="#666666", markersize=5)
         sheet.axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
@@ -147,32 +145,14 @@ def _errors(result: Result) -> Drawing:
     return Drawing(sheet.svg, "Test errors", caption)
 
 
-def _curves(result: Result) -> list[Drawing]:
-    """Training errors; networks with the same inputs together, and where they are too many, those trained equally long.
-
-    What are still more than there are colours for are divided in their order.
-    """
-    drawn = [row for row in rows_of(result).values() if max(map(len, row["while_training"].values())) > 1]
-    groups: list[list[Row]] = []
-    for rows in _by(drawn, "scaling"):
-        for own in [rows] if _has_colours(rows) else _by(rows, "epochs"):
-            groups.append([])
-            for row in own:
-                groups += [] if _has_colours([*groups[-1], row]) else [[]]
-                groups[-1].append(row)
-    return [_training(f"{result['reproduction']}-curves-{number}", rows) for number, rows in enumerate(groups)]
-
-
-def _by(rows: Iterable[Row], key: str) -> list[list[Row]]:
-    groups: dict[Any, list[Row]] = {}
+def _parts(rows: Sequence[Row]) -> list[list[Row]]:
+    """In their order, so few that each has a colour of its own, among those with standard units or among the others."""
+    parts: list[list[Row]] = [[]]
     for row in rows:
-        groups.setdefault(row[key], []).append(row)
-    return list(groups.values())
-
-
-def _has_colours(rows: Sequence[Row]) -> bool:
-    """Whether each has one of its own; those with standard units are told from the others by their dashes."""
-    return max(Counter(map(_is_standard, rows)).values()) <= len(COLOURS)
+        if [_is_standard(one) for one in parts[-1]].count(_is_standard(row)) == len(COLOURS):
+            parts.append([])
+        parts[-1].append(row)
+    return parts
 
 
 def _is_standard(row: Row) -> bool:
@@ -183,40 +163,23 @@ def _training(name: str, rows: Sequence[Row]) -> Drawing:
     """Colours are counted for standard and other units apart, so that networks which are compared mostly share one."""
     counts: Counter[bool] = Counter()
     singly = max(len(row["while_training"]) for row in rows) <= SINGLY
-    with blank(name) as sheet:
-        for row in rows:
-            number = counts[_is_standard(row)]
-            counts[_is_standard(row)] += 1
-            style: dict[str, Any] = {"linestyle": "--" if _is_standard(row) else "-", "linewidth": 1}
-            runs = [curve for curve in row["while_training"].values() if curve]
-            for place, curve in enumerate(runs if singly else [means(runs)]):
-                label = row["name"] if place == 0 else None
-                errors = [100 * (1 - a) for a in curve]
-                sheet.axes.plot(range(1, len(errors) + 1), errors, color=colour(number), label=label, **style)
-        sheet.axes.set(xlabel="epoch", ylabel="training error (%)")
-        epochs_and_legend(sheet)
+    lines = []
+    for row in rows:
+        runs = [[100 * (1 - a) for a in curve] for curve in row["while_training"].values() if curve]
+        curves = runs if singly else [mean_curve(runs)]
+        style = "--" if _is_standard(row) else "-"
+        lines.append(
+            Line(counts[_is_standard(row)], row["name"], range(1, len(max(curves, key=len)) + 1), curves, style)
+        )
+        counts[_is_standard(row)] += 1
     caption = (
         "Training error, every run a line, dashed for standard units; one that breaks down ends, and is not there if it did "
         "in the first epoch."
     )
     if not singly:
         caption = "Training error, means over the runs that got so far, dashed for standard units."
-    return Drawing(sheet.svg, "While training", caption)
-
-
-def means(curves: Sequence[Sequence[float]]) -> list[float]:
-    """At each place over the curves that are so long."""
-    at_place = [[curve[i] for curve in curves if len(curve) > i] for i in range(max(map(len, curves)))]
-    return [sum(values) / len(values) for values in at_place]
-
-
-def epochs_and_legend(sheet: Sheet) -> None:
-    """Whole epochs, and a legend out of the way of the lines, in one column if names are long: two would not fit."""
-    sheet.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    names = sheet.axes.get_legend_handles_labels()[1]
-    columns = 1 if max(map(len, names)) > LONG else 2
-    sheet.figure.set_size_inches(4.6, 3.0 + 0.15 * (1 + len(names) // columns))
-    sheet.figure.legend(fontsize=7, loc="outside lower center", ncol=columns)
+    labels = {"xlabel": "epoch", "ylabel": "training error (%)"}
+    return chart(name, "While training", lines, labels, caption, draw=every_seed, legend=legend_below, whole=True)
 
 
 error_table = partial(Reproduction, measure=measure, tables=tables, figures=figures, criteria=AS_TABLE_1)

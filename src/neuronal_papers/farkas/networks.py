@@ -1,4 +1,4 @@
-"""The networks the Farkas paper compares, and how it trains them.
+"""The networks the Farkas paper compares, small ones that can be looked into, and how they are trained.
 
 ResNets are the authors', whose layout is not He's: they are FarkasNets with plain units. So each FarkasNet here is the
 ResNet beside it with Farkas units, and has as many parameters, to 1.1%. ``as published`` are the authors' FarkasNets, of
@@ -7,14 +7,15 @@ other sizes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal_papers.farkas.small_networks import smoke
+from neuronal_papers.core import Setting
 
-CIFAR = Recipe(
-    name="CIFAR-10",
+TRAINED = Recipe(
+    name="as the paper trains",
     data="cifar10",
     optim="sgd",
     lr=0.1,
@@ -24,15 +25,23 @@ CIFAR = Recipe(
     schedule="step",
     epochs=200,
     batch_size=128,
-    crop=4,
-    flip=True,
-    cutout=16,
-    cutout_fill="mean",
     holdout=0.0,
-    channels_last=True,
-    replay=True,
     seeds=(0, 1, 2),
     probes=(),
+)
+FASHION = replace(
+    TRAINED,
+    name="Fashion-MNIST, 4 layers of 64",
+    family="farkas",
+    model="one_sided",
+    widths=(64,) * 4,
+    data="fashion_mnist",
+    lr=0.01,
+    epochs=4,
+    seeds=tuple(range(10)),
+)
+CIFAR = replace(
+    TRAINED, name="CIFAR-10", crop=4, flip=True, cutout=16, cutout_fill="mean", channels_last=True, replay=True
 )
 IMAGENET = replace(
     CIFAR,
@@ -48,12 +57,28 @@ IMAGENET = replace(
     precision="bf16",
     seeds=(0,),
 )
+
+
+def smoke(recipe: Recipe) -> Recipe:
+    """The same on 8 x 8 digits, once over a tenth of them, on one seed."""
+    return replace(recipe, data="digits", epochs=1, fraction=0.1, batch_size=32, channels_last=False, seeds=(0,))
+
+
+def named(recipe: Recipe, name: str, **options: Any) -> Recipe:
+    """A variant with these options of its network."""
+    return replace(recipe, name=name, model_options={**dict(recipe.model_options), **options})
+
+
+AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
+"""Options; the sum is what there is without any, so that tables share such networks."""
+
+# The paper's
+
+TINY = replace(smoke(CIFAR), crop=1, cutout=2, fraction=0.05)
 SHORT, SHORT_PLAIN, SHORT_DEEP = 4, 8, 24
 """Epochs at scale ``small`` with batch norm, without it, and without it from 50 layers on: these start with logits that
 hardly differ from image to image, and ResNets are to leave chance before the rate is first cut, after 30% of the epochs. No
 claim compares networks of different epochs."""
-TINY = replace(smoke(CIFAR), crop=1, cutout=2, fraction=0.05)
-
 LAYOUTS: dict[int, dict[str, Any]] = {
     18: {"depths": (2, 2, 2, 2), "width": 16},
     34: {"depths": (5, 5, 5), "width": 16},
@@ -70,12 +95,12 @@ WORDS = {"batch": "batch norm", "none": "no norm"}
 """Learning rates and names of the two halves of Tables 1 and 2."""
 
 
-def resnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
+def resnet(base: Recipe, depth: int, norm: str) -> Recipe:
     """Without Farkas units; on ImageNet the usual ResNet."""
     made = replace(base, name=f"ResNet{depth}, {WORDS[norm]}", norm=norm, lr=RATES[norm])
     if base.data == "imagenet":
-        return replace(made, model=f"resnet{depth}", model_options=options)
-    return replace(made, model=f"farkasnet{depth}", model_options=LAYOUTS[depth] | options)
+        return replace(made, model=f"resnet{depth}")
+    return replace(made, model=f"farkasnet{depth}", model_options=LAYOUTS[depth])
 
 
 def farkasnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
@@ -105,25 +130,29 @@ def by_depth(norm: str, *depths: int) -> dict[str, tuple[str, str]]:
     return {f"{n} layers": (f"FarkasNet{n}, {WORDS[norm]}", f"ResNet{n}, {WORDS[norm]}") for n in depths}
 
 
-def shortened(recipe: Recipe) -> Recipe:
-    """The same for the epochs of scale ``small``."""
-    is_deep = recipe.model.endswith(("50", "101"))
-    return replace(recipe, epochs=SHORT if recipe.norm == "batch" else SHORT_DEEP if is_deep else SHORT_PLAIN)
-
-
-def small_enough(recipe: Recipe) -> Recipe:
-    """The same on digits, with 8 channels at first."""
-    options = dict(recipe.model_options) | {"width": 8}
-    return replace(TINY, **{key: getattr(recipe, key) for key in _KEPT}, model_options=options)
-
-
-_KEPT = ("name", "family", "model", "norm", "lr", "scaling", "scalar_lr", "schedule")
-
-
 def at(recipe: Recipe, rate: float, *, scaled: bool = False) -> Recipe:
     """At that rate; with inputs of mean 0 and deviation 1 if ``scaled``."""
     words = f"{recipe.name}, rate {rate:g}" + (", inputs normalised" if scaled else "")
     return replace(recipe, name=words, lr=rate, scaling="standardise" if scaled else "unit")
+
+
+def shortened(recipes: Iterable[Recipe]) -> tuple[Recipe, ...]:
+    """The same for the epochs of scale ``small``."""
+
+    def epochs(recipe: Recipe) -> int:
+        is_deep = recipe.model.endswith(("50", "101"))
+        return SHORT if recipe.norm == "batch" else SHORT_DEEP if is_deep else SHORT_PLAIN
+
+    return tuple(replace(recipe, epochs=epochs(recipe)) for recipe in recipes)
+
+
+def scales(
+    smoke: Iterable[Recipe], small: tuple[Recipe, ...], paper: tuple[Recipe, ...], classes: int = 10
+) -> dict[str, Setting]:
+    """Settings of networks of the paper: those of ``smoke`` with 8 channels at first; no scale ``small`` without recipes."""
+    few = Setting(tuple(named(recipe, recipe.name, width=8) for recipe in smoke), {"classes": 10})
+    found = {"smoke": few, "small": Setting(small, {"classes": 10}), "paper": Setting(paper, {"classes": classes})}
+    return {scale: setting for scale, setting in found.items() if setting.recipes}
 
 
 SIZES = (
@@ -138,3 +167,25 @@ SIZES = (
     "batch of an epoch is kept."
 )
 """What is the same of all networks of the tables."""
+
+# Small ones, fully connected
+
+LOOK = {"images": 2000, "classes": 10}
+TUNED: dict[str, Any] = {
+    "classes": 10,
+    "rates": (0.003, 0.01, 0.03, 0.1, 0.3),
+    "tuning_seeds": (100, 101, 102),
+    "tuned_at": {"holdout": 0.1},
+}
+"""Every network at a rate of its own, from the same list."""
+
+
+def small_scales(recipes: tuple[Recipe, ...], options: Mapping[str, Any]) -> dict[str, Setting]:
+    """Settings of small networks; on the scale of the paper as it trains: CIFAR-10, 200 epochs."""
+    few = {"images": 50, "rates": (0.01, 0.1), "tuning_seeds": (100,)}
+    long = (replace(recipe, data="cifar10", fraction=1.0, epochs=200, seeds=(0, 1, 2)) for recipe in recipes)
+    return {
+        "smoke": Setting(tuple(map(smoke, recipes)), {**options, **{k: few[k] for k in few if k in options}}),
+        "small": Setting(recipes, options),
+        "paper": Setting(tuple(long), options),
+    }

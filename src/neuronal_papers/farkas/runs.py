@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 from neuronal.experiments import estimate
 from neuronal.train import SCHEDULES
-from neuronal_papers.judge import Case, Evidence, Result, paired
+from neuronal_papers.judge import Above, Case, Claim, Evidence, Result, Within, paired
+from neuronal_papers.seeds import Row, at_chance, with_error
 
 STUCK = 1.5
 """A network whose accuracy is below so many times chance has not learnt."""
@@ -27,7 +29,6 @@ CRITERIA = (
 )
 AS_TABLE_1 = "As in Table 1 on CIFAR-10."
 """Instead of ``CRITERIA``, where these have been told already."""
-Row = Mapping[str, Any]
 
 
 def learnt(accuracy: Mapping[str, float], broken: Mapping[str, str], chance: float) -> dict[str, Any]:
@@ -46,29 +47,18 @@ def learnt(accuracy: Mapping[str, float], broken: Mapping[str, str], chance: flo
 
 def rows_of(result: Result) -> dict[str, Row]:
     """The rows of a result by name, each with its epochs, those at its first rate, and its scaling."""
-    known = {
-        recipe["name"]: {
-            "epochs": recipe["epochs"],
-            "epochs_at_first_rate": recipe["epochs"] * _share_at_first_rate(recipe["schedule"]),
-            "scaling": recipe["scaling"],
-        }
-        for recipe in result["recipes"]
-    }
+    known = {}
+    for recipe in result["recipes"]:
+        factor = SCHEDULES[recipe["schedule"]]
+        first = sum(factor(step, 1000) == factor(0, 1000) for step in range(1000)) / 1000
+        more = {"epochs_at_first_rate": recipe["epochs"] * first}
+        known[recipe["name"]] = {"epochs": recipe["epochs"], "scaling": recipe["scaling"], **more}
     return {row["name"]: {**row, **known[row["name"]]} for row in result["result"]["rows"]}
-
-
-def _share_at_first_rate(schedule: str) -> float:
-    """To a thousandth."""
-    factor = SCHEDULES[schedule]
-    return sum(factor(step, 1000) == factor(0, 1000) for step in range(1000)) / 1000
 
 
 def error_of(row: Row) -> str | None:
     """Mean and standard error over the runs that learnt, in percent."""
-    if row["mean"] is None:
-        return None
-    spread = "" if row["standard_error"] is None else f" ± {100 * row['standard_error']:.2f}"
-    return f"{100 * (1 - row['mean']):.2f}{spread}"
+    return None if row["mean"] is None else with_error(1 - row["mean"], row["standard_error"])
 
 
 def failed_of(row: Row) -> str:
@@ -77,7 +67,7 @@ def failed_of(row: Row) -> str:
 
 def failures(own: Row, other: Row) -> str:
     """How many runs failed of two networks, for the note of a case; nothing where none did."""
-    return f", {failed_of(own)} against {failed_of(other)} runs failed" if own["failed"] or other["failed"] else ""
+    return f"{failed_of(own)} against {failed_of(other)} runs failed" if own["failed"] or other["failed"] else ""
 
 
 def _stuck(row: Row) -> set[str]:
@@ -90,30 +80,37 @@ def _num_slow(row: Row) -> int:
     return len(_stuck(row)) if row["epochs_at_first_rate"] < PATIENCE else 0
 
 
-def differences(pairs: Mapping[str, tuple[str, str]]) -> Callable[[Result], list[Case]]:
-    """Cases of a claim: accuracy of the first network of each pair minus that of the second, in points, seed by seed."""
+Pairs = Mapping[str, tuple[str, str]]
+"""Names of two networks by what a case of them is called."""
 
-    def cases(result: Result) -> list[Case]:
-        rows, chance = rows_of(result), result["result"]["chance"]
-        found = [(label, rows.get(own), rows.get(other)) for label, (own, other) in pairs.items()]
-        return [difference(label, own, other, chance) for label, own, other in found if own and other]
 
-    return cases
+def differences(result: Result, pairs: Pairs) -> list[Case]:
+    """Accuracy of the first network of each pair minus that of the second, in points, seed by seed."""
+    rows, chance = rows_of(result), result["result"]["chance"]
+    found = [(label, rows.get(own), rows.get(other)) for label, (own, other) in pairs.items()]
+    return [difference(label, own, other, chance) for label, own, other in found if own and other]
 
 
 def difference(label: str, own: Row, other: Row, chance: float) -> Case:
     """Accuracy of one network minus that of another, as a case; open where the worse one may only be slow."""
-    values = paired(_by_seed(own, chance), _by_seed(other, chance), factor=100)
+    accuracy, others = (at_chance(row["accuracy"], row["failed"], chance) for row in (own, other))
+    values = paired(accuracy, others, factor=100)
     slow = _num_slow(other if values and fmean(values) > 0 else own)
-    nothing = own["mean"] is None and other["mean"] is None
-    note = " against ".join(f"{error_of(row)}%" if row["mean"] is not None else "none" for row in (own, other))
-    note = f"error {note}{failures(own, other)}" if not nothing else "no run learnt"
-    note += f", {slow} of them perhaps only slow" if slow and not nothing else ""
-    return Case(label, values, note=note, is_open=bool(slow) or nothing)
+    if own["mean"] is None and other["mean"] is None:
+        return Case(label, values, note="no run learnt", is_open=True)
+    errors = " against ".join("none" if row["mean"] is None else f"{error_of(row)}%" for row in (own, other))
+    notes = [f"error {errors}", failures(own, other), f"{slow} of them perhaps only slow" if slow else ""]
+    return Case(label, values, note=", ".join(filter(None, notes)), is_open=bool(slow))
 
 
-def _by_seed(row: Row, chance: float) -> dict[str, float]:
-    return {**row["accuracy"], **dict.fromkeys(row["failed"], chance)}
+def lower_error(text: str, pairs: Pairs, *, beyond_paper: bool = False) -> Claim:
+    """The claim that the first network of each pair has the lower error."""
+    return Claim(text, partial(differences, pairs=pairs), Above(), beyond_paper=beyond_paper)
+
+
+def same_error(text: str, margin: float, pairs: Pairs, *, beyond_paper: bool = False) -> Claim:
+    """The claim that both networks of each pair have the same error, within ``margin`` points."""
+    return Claim(text, partial(differences, pairs=pairs), Within(margin), beyond_paper=beyond_paper)
 
 
 def all_train(*names: str) -> Callable[[Result], Evidence]:

@@ -3,9 +3,9 @@
 import pytest
 
 from neuronal_papers.farkas import REPRODUCTIONS
-from neuronal_papers.farkas.activity import MEASURES
+from neuronal_papers.farkas.dead_units import MEASURES
+from neuronal_papers.farkas.rates import at_best_rates
 from neuronal_papers.farkas.runs import learnt
-from neuronal_papers.farkas.table4_best_practice import at_best_rates
 
 LOW, HIGH, OFF = (0.40, 0.41, 0.42), (0.60, 0.61, 0.621), (0.1, 0.1, 0.1)
 BY_NAME = {one.name: one for one in REPRODUCTIONS}
@@ -87,7 +87,7 @@ def test_every_run_trains_or_none(accuracies, broken, trains, fails):
 
 def test_best_rates_are_those_of_training_images():
     def rates(*rows):
-        (case,) = at_best_rates("FixUp34")(result("table4_best_practice", *rows))
+        (case,) = at_best_rates(result("table4_best_practice", *rows), "FixUp34")
         return case.label.rpartition(", rates ")[2]
 
     own = [row("FarkasNet34, rate 0.01", LOW), row("FarkasNet34, rate 0.1", HIGH)]

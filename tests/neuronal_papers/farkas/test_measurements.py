@@ -13,9 +13,9 @@ from neuronal.experiments import Work
 from neuronal.nn import FarkasLinear
 from neuronal_papers.core import Setting
 from neuronal_papers.farkas import born_dead, cutoff
-from neuronal_papers.farkas.activity import MEASURES, certified, measure, off
 from neuronal_papers.farkas.born_dead import AWAY, NETWORKS, clouds, facing_away, facing_one, hidden_gradient, lines
-from neuronal_papers.farkas.small_networks import FASHION, smoke
+from neuronal_papers.farkas.dead_units import MEASURES, certified, measure, off
+from neuronal_papers.farkas.networks import FASHION, smoke
 
 
 @pytest.mark.parametrize("units", [2, 3, 8, 20])

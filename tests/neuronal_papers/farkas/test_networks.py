@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from neuronal_papers.farkas import REPRODUCTIONS, errors
+from neuronal_papers.farkas.depths import TABLE1
 from neuronal_papers.farkas.errors import parameters
 from neuronal_papers.farkas.networks import CIFAR, PUBLISHED, SIZES, farkasnet, resnet
-from neuronal_papers.farkas.with_and_without_norm import TABLE1
 
 IMAGES = SimpleNamespace(shape=(3, 32, 32), in_chans=3, img_size=32, num_outputs=10, name="cifar10")
 
