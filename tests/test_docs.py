@@ -21,8 +21,8 @@ PRINTS = {
         r"Conv2d at 'features\.0' has a bias",
         "checked in rationals",
         r"refuted torch\.Size\(\[1, 784\]\)",
-        "certified True",
-        r"class \d for every input within",
+        "certified confirmed",
+        r"class is \d for every input within",
     ],
     "convert.md": ["conv1 Conv2d -> GeometricConv2d exact"],
     "geometry.md": [

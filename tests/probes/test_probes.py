@@ -3,6 +3,7 @@
 import copy
 import math
 from functools import partial
+from importlib import import_module
 
 import pytest
 import torch
@@ -227,7 +228,7 @@ def test_probes_leave_every_network_as_it_was(probe, neuron):
 
 
 def test_distances_of_networks_that_are_too_large_are_not_begun(monkeypatch):
-    from neuronal.probes import boundary_distance as module
+    module = import_module("neuronal.probes.boundary_distance")
 
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     split = Split(torch.rand(5, 2), torch.zeros(5, dtype=torch.long))
