@@ -9,11 +9,11 @@ from neuronal_papers.core import Reproduction
 from neuronal_papers.studies.pairs import PAIRS
 from neuronal_papers.zero_bias.augmented import AUGMENTATION
 from neuronal_papers.zero_bias.expressiveness import EXPRESSIVENESS
-from neuronal_papers.zero_bias.fixup_vs_nf import FIXUP_OR_NF
 from neuronal_papers.zero_bias.interpolation import INTERPOLATION
 from neuronal_papers.zero_bias.mixtures import CONE, CONVEX_REGION
 from neuronal_papers.zero_bias.ntk import NTK
 from neuronal_papers.zero_bias.table1 import (
+    FIXUP_OR_NF,
     TABLE1_CIFAR_RESNET18,
     TABLE1_FASHION_CNN,
     TABLE1_IMAGENET_RESNET50,

@@ -19,7 +19,7 @@ from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.studies.pairs import grouped
+from neuronal_papers.seeds import groups as grouped
 from neuronal_papers.zero_bias.networks import BOTH
 
 Row = Mapping[str, Any]

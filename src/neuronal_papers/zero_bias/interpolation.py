@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuronal.data import load
 from neuronal.experiments import Record, Work, same_class_pairs
-from neuronal.geometry import group_by_pattern, outputs
+from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, Table, blank, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.studies.pairs import NETWORK, PROVED, certified, examine
+from neuronal_papers.judge import Below, Evidence, Fact, Result
+from neuronal_papers.seeds import Row
+from neuronal_papers.studies.pairs import MOST, PROVED, RUN, classified, count, examine, kinds, proved
 from neuronal_papers.tuning import measured
 from neuronal_papers.zero_bias.networks import MNIST_FCN, both, smoke
-
-Row = Mapping[str, Any]
 
 STEPS = 1000
 """Interpolants per pair, as in the paper."""
@@ -31,39 +29,31 @@ SHOWN = 7
 """Images in a row of the picture, both ends included."""
 # Percent. Pairs of equal patterns that are a larger share of all of one class are many; the paper gives no number.
 MANY = 1.0
-# Percent. Guarantees are rare, or hardly there, if fewer of random pairs of one class have them; the paper gives no number.
-RARE = 50.0
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network: its accuracy, pairs of equal patterns and their interpolants, and certificates of random pairs."""
-    options = setting.options
 
     def looked_at(record: Record, model: nn.Module) -> dict[str, Any]:
-        recipe, seed = record.recipe, record.seed
-        work.say(f"pairs of {recipe.name}, {recipe.family}, seed {seed}")
-        found = examine(model, recipe, seed, pairs=options["pairs"], crossings=options["crossings"])
-        test = load(recipe.data).scaled(recipe.scaling).test
-        x = test.x
-        predicted = outputs(model, x).argmax(1).cpu()
-        count = min(options["interpolated"], found["same_pattern"]["count"])
-        alike = pairs_of_equal_pattern(model, x, predicted, count, torch.Generator().manual_seed(seed))
+        work.say(f"pairs of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        x, y, predicted = classified(model, record.recipe)
+        drawn, mixed = (torch.Generator().manual_seed(record.seed) for _ in range(2))
+        found = examine(model, x, y, predicted, setting.options["pairs"], drawn)
+        most = min(setting.options["interpolated"], found["same_pattern"]["count"])
+        alike = pairs_of_equal_pattern(model, x, predicted, most, mixed)
         return found | {
-            "interpolated": len(alike),
             "interpolants": STEPS * len(alike),
             "changed": interpolants_that_differ(model, x, predicted, alike),
-            "pictures": _pictures(x, predicted == test.y, alike),
+            "pictures": _pictures(x, (predicted == y).tolist(), alike),
         }
 
     rows = measured(setting, work, "interpolation", looked_at)
-    pictured = ("zero_bias", setting.recipes[0].seeds[0])
-    pictures = [
-        {"name": row["name"], **picture}
-        for row in rows
-        for picture in row.pop("pictures")
-        if (row["neuron"], row["seed"]) == pictured
-    ]
-    return {"rows": rows, "pictures": pictures}
+    shown = ("zero_bias", setting.recipes[0].seeds[0])
+    pictures = [(row, picture) for row in rows for picture in row.pop("pictures")]
+    return {
+        "rows": rows,
+        "pictures": [{"name": row["name"], **one} for row, one in pictures if (row["neuron"], row["seed"]) == shown],
+    }
 
 
 def pairs_of_equal_pattern(
@@ -72,12 +62,8 @@ def pairs_of_equal_pattern(
     """``count`` random pairs with one pattern and one predicted class, less those whose images are the same."""
     if not count:
         return []
-    kinds = torch.empty_like(predicted)
-    for number, group in enumerate(group_by_pattern(model, x)):
-        kinds[torch.as_tensor(group)] = number
-    # One number for each pattern and class.
-    kinds = kinds * (int(predicted.max()) + 1) + predicted
-    a, b = same_class_pairs(kinds, torch.ones_like(kinds, dtype=torch.bool), count, generator)
+    every = torch.ones_like(predicted, dtype=torch.bool)
+    a, b = same_class_pairs(kinds(model, x, predicted), every, count, generator)
     return [(i, j) for i, j in zip(a.tolist(), b.tolist(), strict=True) if not torch.equal(x[i], x[j])]
 
 
@@ -93,16 +79,12 @@ def interpolants_that_differ(
     return different
 
 
-def _pictures(x: Tensor, right: Tensor, pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def _pictures(x: Tensor, right: Sequence[bool], pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
     """Pairs both classified right (Figure 7), and pairs both classified wrong (Figure 8), where there are any."""
-    found = []
-    for wanted in (True, False):
-        chosen = [(i, j) for i, j in pairs if bool(right[i]) == bool(right[j]) == wanted]
-        if chosen:
-            # Pairs that look most different first: those are worth a picture.
-            chosen.sort(key=lambda pair: -(x[pair[0]] - x[pair[1]]).norm().item())
-            found.append({"right": wanted, "rows": [_row(x[i], x[j]) for i, j in chosen[:ROWS]]})
-    return found
+    # Pairs that look most different first: those are worth a picture.
+    pairs = sorted(pairs, key=lambda pair: -(x[pair[0]] - x[pair[1]]).norm().item())
+    chosen = {wanted: [pair for pair in pairs if {right[i] for i in pair} == {wanted}] for wanted in (True, False)}
+    return [{"right": of, "rows": [_row(x[i], x[j]) for i, j in own[:ROWS]]} for of, own in chosen.items() if own]
 
 
 def _row(a: Tensor, b: Tensor) -> dict[str, Any]:
@@ -118,64 +100,51 @@ def _row(a: Tensor, b: Tensor) -> dict[str, Any]:
 
 def _interpolants(result: Result) -> Evidence:
     rows = result["result"]["rows"]
-    changed, count = sum(row["changed"] for row in rows), sum(row["interpolants"] for row in rows)
+    changed, count = (sum(row[key] for row in rows) for key in ("changed", "interpolants"))
     networks = sum(row["interpolants"] > 0 for row in rows)
-    return Evidence(
-        count, changed, f"{changed:,} of {count:,} interpolants differ, in {networks} networks of both neurons"
-    )
+    numbers = f"{changed:,} of {count:,} interpolants differ, in {networks} networks of both neurons"
+    return Evidence(count, changed, numbers)
 
 
-def _percent_equal(row: Row) -> float:
-    share: Mapping[str, int] = row["same_pattern"]
-    return 100 * share["count"] / max(1, share["total"])
+def _found(chosen: Callable[[Row], bool], low: float, high: float) -> Callable[[Result], Evidence | None]:
+    """Pairs of one pattern are more than ``low`` and at most ``high`` percent of all in every network ``chosen``."""
 
+    def evidence(result: Result) -> Evidence | None:
+        rows = [row for row in result["result"]["rows"] if chosen(row)]
+        if not rows:
+            return None
+        shares = [100 * row["same_pattern"]["count"] / max(1, row["same_pattern"]["total"]) for row in rows]
+        accuracies = [100 * row["accuracy"] for row in rows]
+        numbers = (
+            f"{min(shares):.2g} to {max(shares):.2g}% of all pairs of one class, in {len(rows)} networks that are "
+            f"{min(accuracies):.1f} to {max(accuracies):.1f}% right"
+        )
+        return Evidence(len(rows), sum(not low < share <= high for share in shares), numbers)
 
-def _span(rows: Sequence[Row]) -> str:
-    """How many pairs of one pattern these networks have, and how accurate they are."""
-    if not rows:
-        return "no network"
-    shares, accuracies = [_percent_equal(row) for row in rows], [100 * row["accuracy"] for row in rows]
-    return (
-        f"{min(shares):.2g} to {max(shares):.2g}% of all pairs of one class, in {len(rows)} networks that are "
-        f"{min(accuracies):.1f} to {max(accuracies):.1f}% right"
-    )
-
-
-def _small(result: Result) -> Evidence:
-    units = {recipe["name"]: sum(recipe["widths"]) for recipe in result["recipes"]}
-    rows = [row for row in result["result"]["rows"] if units[row["name"]] == 30]
-    return Evidence(len(rows), sum(_percent_equal(row) <= MANY for row in rows), _span(rows))
-
-
-def _middle(result: Result) -> Evidence:
-    rows = [row for row in result["result"]["rows"] if 0.75 <= row["accuracy"] <= 0.9]
-    return Evidence(len(rows), sum(not 0 < _percent_equal(row) <= MANY for row in rows), _span(rows))
+    return evidence
 
 
 def _accurate(result: Result) -> Evidence:
-    rows = [row for row in result["result"]["rows"] if row["accuracy"] > 0.9]
-    some = [row for row in rows if row["same_pattern"]["count"]]
-    most = max((row["same_pattern"]["count"] for row in some), default=0)
-    return Evidence(len(rows), len(some), f"some in {len(some)} of {len(rows)} networks, at most {most:,} pairs")
+    counts = [row["same_pattern"]["count"] for row in result["result"]["rows"] if row["accuracy"] > 0.9]
+    some = sum(count > 0 for count in counts)
+    numbers = f"some in {some} of {len(counts)} networks, at most {max(counts, default=0):,} pairs"
+    return Evidence(len(counts), some, numbers)
 
 
-def _largest(result: Result) -> list[Case]:
-    """Of the largest network for each set of data."""
-    last = {row["data"]: row["name"] for row in result["result"]["rows"]}
-    return certified([row for row in result["result"]["rows"] if row["name"] == last[row["data"]]])
+def _largest(result: Result) -> list[Row]:
+    """The rows of the largest network for each set of data."""
+    last = {recipe["data"]: recipe["name"] for recipe in result["recipes"]}
+    return [row for row in result["result"]["rows"] if row["name"] in last.values()]
 
 
-def _with_biases(result: Result) -> list[Case]:
-    return certified([row for row in result["result"]["rows"] if row["neuron"] == "standard"])
+def _with_biases(result: Result) -> list[Row]:
+    return [row for row in result["result"]["rows"] if row["neuron"] == "standard"]
 
 
 # How it is shown
 
-COLUMNS = (
-    *NETWORK,
-    Column("interpolants changed", lambda row: f"{row['changed']:,}/{row['interpolants']:,}"),
-    *PROVED,
-)
+INTERPOLANTS = Column("interpolants changed", lambda row: f"{row['changed']:,}/{row['interpolants']:,}")
+COLUMNS = (*RUN, count("equal patterns", "same_pattern"), INTERPOLANTS, *PROVED)
 
 
 def tables(result: Result) -> list[Table]:
@@ -198,18 +167,11 @@ def figures(result: Result) -> list[Drawing]:
     return drawings
 
 
-def _grid(rows: Sequence[Mapping[str, Any]]) -> np.ndarray[Any, Any]:
+def _grid(rows: Sequence[Row]) -> np.ndarray[Any, Any]:
     """Images side by side, with a white line between them."""
-    pixels = [np.frombuffer(b64decode(row["base64"]), dtype=np.uint8).reshape(row["shape"]) for row in rows]
-    images = np.stack(pixels).transpose(0, 1, 3, 4, 2)
-    lined = np.pad(images, ((0, 0), (0, 0), (0, 1), (0, 1), (0, 0)), constant_values=255)
-    pairs, steps, height, width, channels = lined.shape
-    grid = lined.transpose(0, 2, 1, 3, 4).reshape(pairs * height, steps * width, channels)[:-1, :-1]
-    return grid.squeeze(-1) if channels == 1 else grid
-
-
-def _rare(text: str, cases: Callable[[Result], list[Case]]) -> Claim:
-    return Claim(text, cases, Below(RARE), unit="% of random pairs proved", digits=".1f")
+    images = [np.frombuffer(b64decode(row["base64"]), np.uint8).reshape(row["shape"]) for row in rows]
+    lined = [np.pad(row, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=255).transpose(0, 2, 3, 1) for row in images]
+    return np.vstack([np.hstack(list(row)) for row in lined])
 
 
 TINY = replace(MNIST_FCN, name="MNIST, 30 units", widths=(10, 10, 10), epochs=1, batch_size=128, probes=())
@@ -228,24 +190,37 @@ INTERPOLATION = Reproduction(
     title="Images between images: equal patterns, interpolants and proofs",
     where="Theorem 2 (3 in the workshop version), Section 3, Figures 3, 7 and 8",
     scales={
-        "smoke": Setting(both(smoke(TINY)), {"pairs": 20, "crossings": 2, "interpolated": 3}),
-        "small": Setting(both(*GROWING, *ON_CIFAR), {"pairs": 2000, "crossings": 50, "interpolated": 200}),
-        "paper": Setting(both(*GROWING, *ON_CIFAR), {"pairs": 10_000, "crossings": 500, "interpolated": 1000}),
+        "smoke": Setting(both(smoke(TINY)), {"pairs": 20, "interpolated": 3}),
+        "small": Setting(both(*GROWING, *ON_CIFAR), {"pairs": 2000, "interpolated": 200}),
+        "paper": Setting(both(*GROWING, *ON_CIFAR), {"pairs": 10_000, "interpolated": 1000}),
     },
     measure=measure,
     claims=(
         Fact("Theorem 2: between inputs of one activation pattern and class the class does not change", _interpolants),
-        Fact("In networks of 30 units many pairs of one pattern are found", _small),
-        Fact("In networks of around 80% a few pairs are still found", _middle),
+        Fact(
+            "In networks of 30 units many pairs of one pattern are found",
+            _found(lambda row: "30 units" in row["name"], MANY, 100),
+        ),
+        Fact(
+            "In networks of around 80% a few pairs are still found",
+            _found(lambda row: 0.75 <= row["accuracy"] <= 0.9, 0, MANY),
+        ),
         Fact("In networks of over 90% no pairs are found", _accurate),
-        _rare("Such guarantees are rarely identified in larger and more accurate networks", _largest),
-        _rare("Such guarantees hardly exist in networks with biases", _with_biases),
+        proved(
+            "Such guarantees are rarely identified in larger and more accurate networks",
+            "random pairs proved",
+            Below(MOST),
+            _largest,
+        ),
+        proved(
+            "Such guarantees hardly exist in networks with biases", "random pairs proved", Below(MOST), _with_biases
+        ),
     ),
     tables=tables,
     figures=figures,
     criteria=(
         f"Many pairs are more than {MANY:g}% of all with one predicted class, few are some and no more. Guarantees are "
-        f"rare, or hardly there, if exact methods prove fewer than {RARE:g}% of random pairs of one class, both classified "
+        f"rare, or hardly there, if exact methods prove fewer than {MOST:g}% of random pairs of one class, both classified "
         "right, to have it all the way between."
     ),
     departs=(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.certify import Budget, certify_cone, certify_hull
-from neuronal.data import load
-from neuronal.experiments import Recipe, Record, Share, Work
-from neuronal.geometry import group_by_pattern, outputs
+from neuronal.experiments import Recipe, Record, Work
+from neuronal.geometry import outputs
 from neuronal.report import Column, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.studies.pairs import MOST, certified
+from neuronal_papers.judge import Above, Claim, Evidence, Fact, Result
+from neuronal_papers.seeds import Row
+from neuronal_papers.studies.pairs import MOST, PROVED, RUN, classified, counts, kinds, proved
 from neuronal_papers.tuning import measured
 from neuronal_papers.zero_bias.interpolation import GROWING, TINY
 from neuronal_papers.zero_bias.networks import both, smoke
@@ -33,40 +33,34 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     options = setting.options
 
     def mixed(record: Record, model: nn.Module) -> dict[str, Any]:
-        recipe, seed = record.recipe, record.seed
-        work.say(f"mixtures of {recipe.name}, {recipe.family}, seed {seed}")
-        test = load(recipe.data).scaled(recipe.scaling).test
-        x, y = test.x, test.y
-        predicted = outputs(model, x).argmax(1).cpu()
+        work.say(f"mixtures of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+        x, y, predicted = classified(model, record.recipe)
         groups = groups_of_equal_pattern(model, x, predicted, options["groups"])
-        generator = torch.Generator().manual_seed(seed)
-        convex = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=False)
-        conic = mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=True)
-        verdicts = _certified(model, x, y, predicted, options, generator)
+        generator = torch.Generator().manual_seed(record.seed)
+        convex, conic = (
+            mixtures_that_differ(model, x, predicted, groups, options["mixtures"], generator, cone=cone)
+            for cone in (False, True)
+        )
+        certify, budget = certify_cone if options["cone"] else certify_hull, Budget(bounds=options["bounds"])
+        chosen = [_random_group(y, predicted, options["points"], generator) for _ in range(options["certificates"])]
         return {
             "accuracy": record.metrics["accuracy"],
             "groups": len(groups),
-            "largest_group": max(map(len, groups), default=0),
             "mixtures": options["mixtures"] * len(groups),
             "convex_changed": convex,
             "conic_changed": conic,
-            "certified": Share(verdicts.count("certified"), len(verdicts)).to_json(),
-            "refuted": verdicts.count("refuted"),
-            "unknown": verdicts.count("unknown"),
+            **counts([certify(model, x[group], budget=budget).verdict for group in chosen]),
         }
 
-    rows = measured(setting, work, "regions", mixed)
-    return {"rows": rows, "cone": options["cone"], "points": options["points"]}
+    return {"rows": measured(setting, work, "regions", mixed)}
 
 
 def groups_of_equal_pattern(model: nn.Module, x: Tensor, predicted: Tensor, count: int) -> list[Tensor]:
     """The largest groups of three or more inputs with one pattern and one predicted class."""
-    found = []
-    for group in group_by_pattern(model, x):
-        members = torch.as_tensor(group)
-        found += [members[predicted[members] == label] for label in predicted[members].unique()]
-    large = [group for group in found if len(group) >= 3]
-    return sorted(large, key=len, reverse=True)[:count]
+    numbers = kinds(model, x, predicted)
+    found, sizes = numbers.unique(return_counts=True)
+    groups = [(numbers == kind).nonzero().flatten() for kind in found[sizes >= 3]]
+    return sorted(groups, key=len, reverse=True)[:count]
 
 
 def mixtures_that_differ(
@@ -91,81 +85,70 @@ def mixtures_that_differ(
     return different
 
 
-def _certified(
-    model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, options: Mapping[str, Any], generator: torch.Generator
-) -> list[str]:
-    """Verdicts for random groups of one class, all classified right, whatever their patterns."""
-    certify = certify_cone if options["cone"] else certify_hull
+def _random_group(y: Tensor, predicted: Tensor, points: int, generator: torch.Generator) -> Tensor:
+    """Places of images of one class, all classified right, whatever their patterns."""
     right = (predicted == y).nonzero().flatten()
-    verdicts: list[str] = []
-    while len(verdicts) < options["certificates"]:
-        label = y[right[int(torch.randint(len(right), (), generator=generator))]]
-        members = right[y[right] == label]
-        chosen = members[torch.randperm(len(members), generator=generator)[: options["points"]]]
-        verdicts.append(certify(model, x[chosen], budget=Budget(bounds=options["bounds"])).verdict)
-    return verdicts
+    label = y[right[int(torch.randint(len(right), (), generator=generator))]]
+    members = right[y[right] == label]
+    return members[torch.randperm(len(members), generator=generator)[:points]]
 
 
 # What the claims are about
 
 
-def _mixed(result: Result, neuron: str) -> tuple[list[Mapping[str, Any]], str]:
+def _mixed(result: Result, neuron: str, changed: str) -> tuple[list[Row], str]:
     """The networks of a neuron in which there are groups to mix, and how many mixtures had another class."""
     own = [row for row in result["result"]["rows"] if row["neuron"] == neuron]
     rows = [row for row in own if row["mixtures"]]
-    kind = "conic" if result["result"]["cone"] else "convex"
-    changed, count = sum(row[f"{kind}_changed"] for row in rows), sum(row["mixtures"] for row in rows)
-    return (
-        rows,
-        f"{changed:,} of {count:,} random ones differ; groups of one pattern in {len(rows)} of {len(own)} networks",
+    different, count = (sum(row[key] for row in rows) for key in (changed, "mixtures"))
+    numbers = (
+        f"{different:,} of {count:,} random ones differ; groups of one pattern in {len(rows)} of {len(own)} networks"
     )
+    return rows, numbers
 
 
-def _keep_the_class(result: Result) -> Evidence:
-    rows, numbers = _mixed(result, "zero_bias")
-    kind = "conic" if result["result"]["cone"] else "convex"
-    return Evidence(sum(row["mixtures"] for row in rows), sum(row[f"{kind}_changed"] for row in rows), numbers)
+def _keep_the_class(changed: str) -> Callable[[Result], Evidence]:
+    def evidence(result: Result) -> Evidence:
+        rows, numbers = _mixed(result, "zero_bias", changed)
+        return Evidence(sum(row["mixtures"] for row in rows), sum(row[changed] for row in rows), numbers)
+
+    return evidence
 
 
 def _guaranteed_with_biases(result: Result) -> Evidence:
     """Biased networks with groups whose mixtures all keep the class contradict that such guarantees hardly exist."""
-    rows, numbers = _mixed(result, "standard")
+    rows, numbers = _mixed(result, "standard", "convex_changed")
     return Evidence(len(rows), sum(not row["convex_changed"] for row in rows), numbers)
 
 
 def _cone_left_with_biases(result: Result) -> Evidence:
     """That none was found in a network is no proof that there is none."""
-    rows, numbers = _mixed(result, "standard")
+    rows, numbers = _mixed(result, "standard", "conic_changed")
     return Evidence(len(rows), 0, numbers, undecided=sum(not row["conic_changed"] for row in rows))
 
 
-def _proved(result: Result) -> list[Case]:
-    """Percent of random groups that are certified; of cones without biases only, as certificates need scores that scale."""
-    cone = result["result"]["cone"]
-    return certified([row for row in result["result"]["rows"] if row["neuron"] == "zero_bias" or not cone])
+def _with_certificates(result: Result) -> list[Row]:
+    """Of cones those without biases only, as certificates need scores that scale."""
+    cone = result["options"]["cone"]
+    return [row for row in result["result"]["rows"] if row["neuron"] == "zero_bias" or not cone]
+
+
+def _most(what: str) -> Claim:
+    text = f"Most {what} of 4 random inputs of one class can be certified, whatever their patterns"
+    return proved(text, what, Above(MOST), _with_certificates, beyond_paper=True)
 
 
 COLUMNS = (
-    Column("network", "name", is_text=True),
-    Column("neuron", "neuron", is_text=True),
-    Column("seed", "seed"),
-    Column("accuracy (%)", lambda row: 100 * row["accuracy"], ".1f"),
+    *RUN,
     Column("groups", "groups"),
     Column("convex changed", lambda row: f"{row['convex_changed']:,}/{row['mixtures']:,}"),
     Column("conic changed", lambda row: f"{row['conic_changed']:,}/{row['mixtures']:,}"),
-    Column("certified", lambda row: f"{row['certified']['count']}/{row['certified']['total']}"),
-    Column("refuted", "refuted"),
-    Column("open", "unknown"),
+    *PROVED,
 )
 
 
 def tables(result: Result) -> list[Table]:
     return [table(title_of(result), COLUMNS, result["result"]["rows"])]
-
-
-def _most(what: str) -> Claim:
-    text = f"Most {what} of 4 random inputs of one class can be certified, whatever their patterns"
-    return Claim(text, _proved, Above(MOST), unit=f"% of {what}", digits=".1f", beyond_paper=True)
 
 
 def _setting(*recipes: Recipe, **options: int) -> Setting:
@@ -183,7 +166,10 @@ CONVEX_REGION = Reproduction(
     },
     measure=measure,
     claims=(
-        Fact("Theorem 3: convex combinations of inputs of one pattern and class keep the class", _keep_the_class),
+        Fact(
+            "Theorem 3: convex combinations of inputs of one pattern and class keep the class",
+            _keep_the_class("convex_changed"),
+        ),
         Fact("Such guarantees hardly exist in networks with biases (Theorem 3)", _guaranteed_with_biases),
         _most("hulls"),
     ),
@@ -194,7 +180,8 @@ CONVEX_REGION = Reproduction(
     ),
     departs="The paper proves it and shows no numbers; biased networks stand beside, where convexity holds as well.",
 )
-CONE = Reproduction(
+CONE = replace(
+    CONVEX_REGION,
     name="zero_bias/cone",
     title="Non-negative mixtures of several images",
     where="beyond Theorem 3",
@@ -202,11 +189,10 @@ CONE = Reproduction(
         scale: replace(setting, options={**setting.options, "cone": True})
         for scale, setting in CONVEX_REGION.scales.items()
     },
-    measure=measure,
     claims=(
         Fact(
             "Without biases non-negative combinations of inputs of one pattern and class keep it too",
-            _keep_the_class,
+            _keep_the_class("conic_changed"),
             beyond_paper=True,
         ),
         Fact(
@@ -216,7 +202,6 @@ CONE = Reproduction(
         ),
         _most("cones"),
     ),
-    tables=tables,
     criteria=(
         f"Weights of random combinations are up to {10 ** (2 * SPAN):,.0f} to 1. With biases one combination of another "
         f"class is looked for in every network. Most is more than {MOST:g}%."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe
@@ -78,16 +79,23 @@ def smoke(recipe: Recipe) -> Recipe:
     )
 
 
-def with_failed(accuracy: Mapping[int, float], result: Result, name: str) -> tuple[list[float], str]:
-    """Accuracy for every seed that was asked for, of runs that failed at chance; and a note that names these."""
+class Curves(NamedTuple):
+    """Accuracy at every contrast, for every seed that was asked for; and which runs failed."""
+
+    values: Sequence[Sequence[float]]
+    note: str
+
+
+def with_failed(result: Result, name: str, found: Mapping[int, Sequence[float]]) -> Curves:
+    """The curves found of a network by seed, and chance for runs that failed."""
     recipe = next(recipe for recipe in result["recipes"] if recipe["name"] == name)
-    chance = 1 / DATASETS[recipe["data"]].num_classes
-    failed = [seed for seed in recipe["seeds"] if seed not in accuracy]
-    note = f"failed, at chance: seed {', '.join(map(str, failed))}" if failed else ""
-    return [accuracy.get(seed, chance) for seed in recipe["seeds"]], note
+    chance = [1 / DATASETS[recipe["data"]].num_classes] * len(FACTORS)
+    failed = [seed for seed in recipe["seeds"] if seed not in found]
+    note = f"failed, at chance: seed {', '.join(map(str, failed))} of {name}" if failed else ""
+    return Curves([found.get(seed, chance) for seed in recipe["seeds"]], note)
 
 
-def less(label: str, own: tuple[list[float], str], other: tuple[list[float], str]) -> Case:
-    """The one's accuracy less the other's, in points, seed by seed; both as :func:`with_failed` gives them."""
-    notes = [note for note in (own[1], other[1] and f"of the other {other[1]}") if note]
-    return Case(label, [100 * (a - b) for a, b in zip(own[0], other[0], strict=True)], note="; ".join(notes))
+def less(label: str, own: Curves, other: Curves, place: int = 0) -> Case:
+    """The one's accuracy less the other's at one of the contrasts, the full one as a rule; in points, seed by seed."""
+    points = [100 * (a[place] - b[place]) for a, b in zip(own.values, other.values, strict=True)]
+    return Case(label, points, note="; ".join(filter(None, (own.note, other.note))))

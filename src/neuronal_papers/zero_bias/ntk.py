@@ -18,8 +18,8 @@ from neuronal.kernel import empirical_ntk, rates_of_width, relu_ntk
 from neuronal.report import MARKERS, Column, Drawing, Table, blank, colour, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.studies.pairs import grouped
-from neuronal_papers.zero_bias.table1 import with_error
+from neuronal_papers.seeds import groups as grouped
+from neuronal_papers.seeds import with_error
 
 VARIANCE = 2.0
 """Of the weights, He's; ``limits`` looks at others too."""
@@ -209,7 +209,7 @@ def _limits(result: Result) -> Evidence:
 # How it is shown
 
 
-def _in_percent(estimate: Mapping[str, Any]) -> str:
+def _in_percent(estimate: Mapping[str, Any]) -> str | None:
     return with_error(estimate["mean"], estimate["standard_error"])
 
 

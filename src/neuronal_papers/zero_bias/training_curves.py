@@ -79,8 +79,9 @@ def _accuracies_apart(result: Result) -> list[Case]:
     for network in result["result"]["networks"]:
         name, found = network["name"], []
         for neuron in BOTH:
-            by_seed = zip(map(int, network["curves"][neuron]), network["accuracy"][neuron], strict=True)
-            found.append(with_failed(dict(by_seed), result, name))
+            seeds = map(int, network["curves"][neuron])
+            accuracy = {seed: [own] for seed, own in zip(seeds, network["accuracy"][neuron], strict=True)}
+            found.append(with_failed(result, name, accuracy))
         cases.append(less(name, *found))
     return cases
 
