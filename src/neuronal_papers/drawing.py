@@ -43,6 +43,12 @@ def mean_band(axes: Any, line: Line) -> None:
     band(axes, line, fmean)
 
 
+def marked(axes: Any, line: Line) -> None:
+    """One curve with markers."""
+    (curve,) = line.curves
+    axes.plot(line.x, curve, color=colour(line.number), marker=MARKERS[line.number % len(MARKERS)], label=line.label)
+
+
 def every_seed(axes: Any, line: Line) -> None:
     """A line for every seed, as long as its curve."""
     for place, curve in enumerate(line.curves):

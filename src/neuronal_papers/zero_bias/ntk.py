@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -15,11 +13,11 @@ from torch import Tensor, nn
 from neuronal.data import load
 from neuronal.experiments import Work, estimate
 from neuronal.kernel import empirical_ntk, rates_of_width, relu_ntk
-from neuronal.report import MARKERS, Column, Drawing, Table, blank, colour, plain_numbers, table
+from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.seeds import groups as grouped
-from neuronal_papers.seeds import with_error
+from neuronal_papers.seeds import Row, groups, with_error
 
 VARIANCE = 2.0
 """Of the weights, He's; ``limits`` looks at others too."""
@@ -28,27 +26,39 @@ SAME = 1.0
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
-    """Three tables, all in float64: ``limits``, ``approach`` and ``training``."""
+    """Three tables, all in float64.
+
+    ``limits``: how far the limit with biases is from the one without: as it is, after the best scaling, and centred (CKA).
+    ``approach``: distance of random networks' kernels to the limit with the same biases, and to the one without.
+    ``training``: change of their kernels by gradient descent on random targets.
+    """
     options = setting.options
     inputs = {name: _inputs(name, options["inputs"]) for name in options["data"]}
     work.say("limits of infinite width")
-    limits = [
-        _change(name, x, depth, variance, beta)
-        for name, x in inputs.items()
-        for variance in options["variances"]
-        for depth in options["depths"]
-        for beta in options["betas"]
-        if beta
-    ]
+    betas = [beta for beta in options["betas"] if beta]
+    limits = []
+    for name, variance, depth, beta in product(inputs, options["variances"], options["depths"], betas):
+        zero, kernel = (_limit(inputs[name], depth, size, variance) for size in (0.0, beta))
+        scale = (zero * kernel).sum() / zero.square().sum()
+        row = {"inputs": name, "depth": depth, "variance": variance, "beta": beta, "change": _distance(kernel, zero)}
+        after_scaling = ((kernel - scale * zero).norm() / kernel.norm()).item()
+        limits.append(row | {"after_scaling": after_scaling, "alignment": _alignment(kernel, zero)})
     data, x = next(iter(inputs.items()))
 
-    def compared(item: Mapping[str, Any]) -> dict[str, Any]:
+    def compared(item: Row) -> dict[str, Any]:
         beta, width = item["beta"], item["width"]
         work.say(f"networks of width {width}, beta {beta:g}")
-        return {
-            "approach": _approach(x, beta, width, options["seeds"], options["depth"]),
-            "training": _training(x, beta, width, options["seeds"], options["depth"], options["steps"]),
-        }
+        own, zero = (_limit(x, options["depth"], size) for size in (beta, 0.0))
+        kernels, changes = [], []
+        for seed in options["seeds"]:
+            model = network(x.shape[1], width, options["depth"], beta, seed)
+            kernels.append(_kernel(model, x, beta))
+            targets = torch.randn(len(x), 1, dtype=torch.float64, generator=_generator("targets", seed))
+            _descend(model, x, targets, kernels[-1], beta, options["steps"])
+            changes.append(_distance(_kernel(model, x, beta), kernels[-1]))
+        near, far = (_estimated([_distance(kernel, limit) for kernel in kernels]) for limit in (own, zero))
+        approach = {**item, "to_own_limit": near, "to_limit_without_biases": far}
+        return {"approach": approach, "training": {**item, "change": _estimated(changes)}}
 
     how = {"procedure": "ntk", "data": "" if data == "normal" else work.checksum(data)}
     how |= {name: options[name] for name in ("inputs", "seeds", "depth", "steps")}
@@ -69,24 +79,16 @@ def _generator(purpose: str, seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(Random(f"{purpose} {seed}").getrandbits(63))
 
 
-def _change(name: str, x: Tensor, depth: int, variance: float, beta: float) -> dict[str, Any]:
-    """How far the limit with biases is from the one without: as it is, after the best scaling, and centred (CKA)."""
-    zero = relu_ntk(x, depth=depth, weight_variance=variance).ntk
-    kernel = relu_ntk(x, depth=depth, weight_variance=variance, bias_variance=beta**2).ntk
-    scale = (zero * kernel).sum() / zero.square().sum()
-    return {
-        "inputs": name,
-        "depth": depth,
-        "variance": variance,
-        "beta": beta,
-        "change": _distance(kernel, zero),
-        "after_scaling": ((kernel - scale * zero).norm() / kernel.norm()).item(),
-        "alignment": _alignment(kernel, zero),
-    }
+def _limit(x: Tensor, depth: int, beta: float, variance: float = VARIANCE) -> Tensor:
+    return relu_ntk(x, depth=depth, weight_variance=variance, bias_variance=beta**2).ntk
 
 
 def _distance(kernel: Tensor, other: Tensor) -> float:
     return float((kernel - other).norm() / other.norm())
+
+
+def _estimated(values: list[float]) -> dict[str, Any]:
+    return {**asdict(estimate(values)), "values": values}
 
 
 def _alignment(kernel: Tensor, other: Tensor) -> float:
@@ -116,86 +118,38 @@ def _kernel(model: nn.Module, x: Tensor, beta: float) -> Tensor:
     return empirical_ntk(model, x, rates=rates, method="structured", trace=True)
 
 
-def _approach(x: Tensor, beta: float, width: int, seeds: Sequence[int], depth: int) -> dict[str, Any]:
-    """Distance of random networks' kernels to the limit with the same biases, and to the one without."""
-    own = relu_ntk(x, depth=depth, weight_variance=VARIANCE, bias_variance=beta**2).ntk
-    zero = relu_ntk(x, depth=depth, weight_variance=VARIANCE).ntk
-    kernels = [_kernel(network(x.shape[1], width, depth, beta, seed), x, beta) for seed in seeds]
-    return {
-        "beta": beta,
-        "width": width,
-        "to_own_limit": _estimated([_distance(kernel, own) for kernel in kernels]),
-        "to_limit_without_biases": _estimated([_distance(kernel, zero) for kernel in kernels]),
-    }
-
-
-def _training(x: Tensor, beta: float, width: int, seeds: Sequence[int], depth: int, steps: int) -> dict[str, Any]:
-    """Change of a network's kernel by gradient descent on random targets, at half the largest stable rate."""
-    changes, losses = [], []
-    for seed in seeds:
-        model = network(x.shape[1], width, depth, beta, seed)
-        before = _kernel(model, x, beta)
-        targets = torch.randn(len(x), 1, dtype=torch.float64, generator=_generator("targets", seed))
-        after, loss = _descended(model, x, targets, before, beta, steps)
-        changes.append(_distance(_kernel(after, x, beta), before))
-        losses.append(loss)
-    return {"beta": beta, "width": width, "change": _estimated(changes), "loss": _estimated(losses)}
-
-
-def _estimated(values: list[float]) -> dict[str, Any]:
-    return {**asdict(estimate(values)), "values": values}
-
-
-def _descended(
-    model: nn.Module, x: Tensor, targets: Tensor, kernel: Tensor, beta: float, steps: int
-) -> tuple[nn.Module, float]:
-    """The network after full-batch descent, each parameter at its rate; and its loss relative to the first one."""
-    model = deepcopy(model)
+def _descend(model: nn.Module, x: Tensor, targets: Tensor, kernel: Tensor, beta: float, steps: int) -> None:
+    """Full-batch descent, each parameter at its rate, which is half the largest stable one."""
     rates = rates_of_width(model, weight_variance=VARIANCE, bias_variance=beta**2)
     lr = 1 / torch.linalg.eigvalsh(kernel).max().item()
-    first = last = 0.0
-    for step in range(steps):
-        loss = (model(x) - targets).square().sum() / 2
-        first = first or loss.item()
-        model.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for name, p in model.named_parameters():
-                if p.grad is not None:
-                    p.sub_(lr * rates[name] * p.grad)
-        last = loss.item() if step else first
-    return model, last / first
+    optimizer = torch.optim.SGD([{"params": [p], "lr": lr * rates[name]} for name, p in model.named_parameters()])
+    for _ in range(steps):
+        optimizer.zero_grad()
+        ((model(x) - targets).square().sum() / 2).backward()
+        optimizer.step()
 
 
 # What the claims are about
 
 
-def _wide_to_narrow(rows: Sequence[Mapping[str, Any]], key: str) -> list[Case]:
-    """For every size of biases the number of the widest networks as a part of the narrowest ones', seed by seed."""
-    cases = []
-    for (beta,), of in grouped(rows, "beta").items():
-        narrow, *_, wide = sorted(of, key=lambda row: row["width"])
-        ratios = [b / a for a, b in zip(narrow[key]["values"], wide[key]["values"], strict=True)]
-        cases.append(Case(f"beta {beta:g}", ratios))
-    return cases
+def _shrinks(text: str, table: str, key: str) -> Claim:
+    """Of every size of biases: the number of the widest networks as a part of the narrowest ones', seed by seed."""
 
+    def cases(result: Result) -> list[Case]:
+        found = []
+        for (beta,), of in groups(result["result"][table], "beta").items():
+            narrow, *_, wide = sorted(of, key=lambda row: row["width"])
+            ratios = [b / a for a, b in zip(narrow[key]["values"], wide[key]["values"], strict=True)]
+            found.append(Case(f"beta {beta:g}", ratios))
+        return found
 
-def _distances(result: Result) -> list[Case]:
-    return _wide_to_narrow(result["result"]["approach"], "to_own_limit")
-
-
-def _changes(result: Result) -> list[Case]:
-    return _wide_to_narrow(result["result"]["training"], "change")
-
-
-def _shrinks(text: str, cases: Callable[[Result], list[Case]]) -> Claim:
     return Claim(text, cases, Below(1.0), unit="of what it is in the narrowest networks", digits=".2f")
 
 
 def _limits(result: Result) -> Evidence:
     rows = result["result"]["limits"]
     spans = []
-    for (beta,), of in grouped(rows, "beta").items():
+    for (beta,), of in groups(rows, "beta").items():
         changes = [100 * row["change"] for row in of]
         spans.append(f"{min(changes):,.1f} to {max(changes):,.1f}% at beta {beta:g}")
     aligned = min(row["alignment"] for row in rows)
@@ -209,8 +163,8 @@ def _limits(result: Result) -> Evidence:
 # How it is shown
 
 
-def _in_percent(estimate: Mapping[str, Any]) -> str | None:
-    return with_error(estimate["mean"], estimate["standard_error"])
+def _percent(head: str, key: str) -> Column:
+    return Column(head, lambda row: with_error(row[key]["mean"], row[key]["standard_error"]))
 
 
 LIMITS = (
@@ -225,9 +179,9 @@ LIMITS = (
 WIDTHS = (
     Column("beta", "beta", "g"),
     Column("width", "width"),
-    Column("to its own limit", lambda row: _in_percent(row["to_own_limit"])),
-    Column("to the limit without biases", lambda row: _in_percent(row["to_limit_without_biases"])),
-    Column("change by training", lambda row: _in_percent(row["change"])),
+    _percent("to its own limit", "to_own_limit"),
+    _percent("to the limit without biases", "to_limit_without_biases"),
+    _percent("change by training", "change"),
 )
 
 
@@ -247,16 +201,13 @@ def figures(result: Result) -> list[Drawing]:
         ("approach", "to_own_limit", "Wide networks approach their limit", "distance to the limit (%)"),
         ("training", "change", "Training changes the kernel less and less", "change of the kernel (%)"),
     ):
-        betas = grouped(sorted(result["result"][name], key=lambda row: row["beta"]), "beta")
-        with blank(f"{result['reproduction']}-{name}") as sheet:
-            for number, ((beta,), of) in enumerate(betas.items()):
-                widths, means = [row["width"] for row in of], [100 * row[key]["mean"] for row in of]
-                sheet.axes.plot(widths, means, color=colour(number), marker=MARKERS[number], label=f"beta {beta:g}")
-            sheet.axes.set(xscale="log", yscale="log", xlabel="width", ylabel=label)
-            plain_numbers(sheet.axes.xaxis)
-            plain_numbers(sheet.axes.yaxis)
-            sheet.axes.legend()
-        drawings.append(Drawing(sheet.svg, title, "Means over seeds; both axes logarithmic."))
+        lines = [
+            Line(number, f"beta {beta:g}", [row["width"] for row in of], [[100 * row[key]["mean"] for row in of]])
+            for number, ((beta,), of) in enumerate(groups(result["result"][name], "beta").items())
+        ]
+        axes = {"xscale": "log", "yscale": "log", "xlabel": "width", "ylabel": label}
+        caption = "Means over seeds; both axes logarithmic."
+        drawings.append(chart(f"{result['reproduction']}-{name}", title, lines, axes, caption, draw=marked))
     return drawings
 
 
@@ -276,9 +227,13 @@ NTK = Reproduction(
     },
     measure=measure,
     claims=(
-        _shrinks("Remark 1: with and without biases the kernel converges to a deterministic limit", _distances),
+        _shrinks(
+            "Remark 1: with and without biases the kernel converges to a deterministic limit",
+            "approach",
+            "to_own_limit",
+        ),
         Fact("Remarks 1 and 2: it is the same limit with and without biases", _limits),
-        _shrinks("Remark 2: in the limit the kernel stays constant during training", _changes),
+        _shrinks("Remark 2: in the limit the kernel stays constant during training", "training", "change"),
     ),
     tables=tables,
     figures=figures,
