@@ -239,7 +239,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
             "promise": certificate.promise,
             "reason": certificate.reason,
             "witness": certificate.witness.tolist() if certificate.witness is not None else None,
-            "checked": held,
+            "checked": None if held is None else bool(held),
         }
         print(json.dumps(shown | further, indent=1))
         return
@@ -256,7 +256,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
         else:
             console.print(f"{name}: {_number(value)}")
     if held is not None:
-        console.print("checked again: " + ("it holds" if held else "[red]IT DOES NOT HOLD[/]"))
+        console.print("checked again: " + ("it holds" if held else f"[red]{escape(str(held))}[/]"))
 
 
 def _number(value: Any) -> str:
