@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import cos, log, pi, sin
 from statistics import fmean
 from typing import Any
@@ -15,11 +15,12 @@ from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
 from neuronal.nn import FarkasLinear
-from neuronal.report import Column, Drawing, Sheet, Table, blank, colour, table
+from neuronal.report import Column, Drawing, Table, blank, table
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.drawing import classes
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import Row
+from neuronal_papers.seeds import Row, by_network
 
 NETWORKS = {
     "standard": "one unit, facing away from all points",
@@ -82,24 +83,20 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     plan = Plan(epochs=options["epochs"], batch_size=2 * CLOUD, optim="sgd", lr=options["lr"])
 
     def trained(item: Mapping[str, Any]) -> dict[str, Any]:
-        name, seed = item["network"], item["seed"]
-        x, y = clouds(seed)
-        model = network(name, x, y, seed)
-        before = lines(model, x, name)
-        gradient = hidden_gradient(model, x, y)
-        losses = [epoch.loss for epoch in fit(model, Split(x, y), plan, seed=seed).epochs]
-        model.cpu()
-        right = (outputs(model, x).argmax(1) == y).double().mean().item()
-        row = {**item, "gradient": gradient, "loss": losses[-1], "accuracy": right, "first_loss": losses[0]}
-        return {"row": row, "picture": {"network": name, "before": before, "after": lines(model, x, name)}}
+        x, y = clouds(item["seed"])
+        model = network(item["network"], x, y, item["seed"])
+        row, before = {**item, "gradient": hidden_gradient(model, x, y)}, lines(model, x)
+        losses = [epoch.loss for epoch in fit(model, Split(x, y), plan, seed=item["seed"]).epochs]
+        right = (outputs(model.cpu(), x).argmax(1) == y).double().mean().item()
+        row |= {"loss": losses[-1], "accuracy": right, "first_loss": losses[0]}
+        points = {"points": [[round(value, 3) for value in point] for point in x.tolist()], "labels": y.tolist()}
+        picture = {"network": item["network"], "before": before, "after": lines(model, x)} | points
+        return {"row": row, "picture": picture}
 
     items = [{"network": name, "seed": seed} for name in NETWORKS for seed in options["seeds"]]
     made = work.parts({"procedure": "born_dead", "epochs": options["epochs"], "lr": options["lr"]}, items, trained)
-    first = options["seeds"][0]
-    x, y = clouds(first)
-    points = {"points": [[round(value, 3) for value in point] for point in x.tolist()], "labels": y.tolist()}
-    shown = [part["picture"] | points for part in made if part["row"]["seed"] == first]
-    return {"rows": [part["row"] for part in made], "pictures": shown, "networks": NETWORKS}
+    pictures = [part["picture"] for part in made if part["row"]["seed"] == options["seeds"][0]]
+    return {"rows": [part["row"] for part in made], "pictures": pictures, "networks": NETWORKS}
 
 
 def hidden_gradient(model: nn.Sequential, x: Tensor, y: Tensor) -> float:
@@ -109,12 +106,12 @@ def hidden_gradient(model: nn.Sequential, x: Tensor, y: Tensor) -> float:
     return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
 
 
-def lines(model: nn.Sequential, x: Tensor, name: str) -> list[list[float]]:
+def lines(model: nn.Sequential, x: Tensor) -> list[list[float]]:
     """Where each unit switches, w·x + b = 0, as (w1, w2, b); through batch norm with the statistics of all points."""
     layer: Any = model[0]
     weight, bias = layer.weight.detach(), layer.bias.detach()
-    if name.startswith("batch norm"):
-        norm: Any = model[1]
+    norm = model[1]
+    if isinstance(norm, nn.BatchNorm1d):
         z = x @ weight.T + bias
         scale = norm.weight.detach() / (z.var(0, correction=0) + norm.eps).sqrt()
         bias = (bias - z.mean(0)) * scale + norm.bias.detach()
@@ -126,96 +123,77 @@ def is_stuck(row: Row) -> bool:
     return bool(row["gradient"] == 0 and row["loss"] > GUESSING)
 
 
-def has_learnt(row: Row) -> bool:
-    return bool(row["gradient"] > 0 and is_told(row))
-
-
 def is_told(row: Row) -> bool:
     return bool(row["accuracy"] > TOLD)
+
+
+def has_learnt(row: Row) -> bool:
+    return row["gradient"] > 0 and is_told(row)
 
 
 def evidence(is_so: Callable[[Row], bool], *names: str) -> Callable[[Result], Evidence]:
     """Whether it is so in every run of these networks."""
 
     def look(result: Result) -> Evidence:
-        rows = [row for row in _summaries(result) if row["network"] in names]
+        rows = [row for row in by_network(result["result"]["rows"], "network") if row["network"] in names]
         every = [run for row in rows for run in row["runs"]]
-        text = "; ".join(f"{row['network']}: gradient 0 in {row['zero']}, told apart in {row['told']}" for row in rows)
+        text = "; ".join(f"{row['network']}: gradient 0 in {zero(row)}, told apart in {told(row)}" for row in rows)
         return Evidence(len(every), sum(not is_so(run) for run in every), text)
 
     return look
 
 
-def _summaries(result: Result) -> list[Row]:
-    """A row for each network, which may be called otherwise today."""
-    rows: list[Row] = []
-    for name, what in result["result"]["networks"].items():
-        runs = [row for row in result["result"]["rows"] if row["network"] == name]
-        zero, told = (sum(map(is_so, runs)) for is_so in (lambda run: run["gradient"] == 0, is_told))
-        counts = {"zero": f"{zero} of {len(runs)}", "told": f"{told} of {len(runs)}"}
-        rows.append({"network": name, "what": what, **counts, "loss": fmean(run["loss"] for run in runs), "runs": runs})
-    return rows
+def zero(row: Row) -> str:
+    """Of how many runs the hidden layer had no gradient at the start."""
+    return f"{sum(run['gradient'] == 0 for run in row['runs'])} of {len(row['runs'])}"
+
+
+def told(row: Row) -> str:
+    return f"{sum(map(is_told, row['runs']))} of {len(row['runs'])}"
 
 
 COLUMNS = (
     Column("network", "network", is_text=True),
-    Column("units", "what", is_text=True),
-    Column("gradient 0 at the start", "zero"),
-    Column("told apart", "told"),
-    Column("loss at the end", "loss", ".4f"),
+    Column("units", lambda row: NETWORKS[row["network"]], is_text=True),
+    Column("gradient 0 at the start", zero),
+    Column("told apart", told),
+    Column("loss at the end", lambda row: fmean(run["loss"] for run in row["runs"]), ".4f"),
 )
 
 
 def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, _summaries(result))]
+    return [table(title_of(result), COLUMNS, by_network(result["result"]["rows"], "network"))]
 
 
 def figures(result: Result) -> list[Drawing]:
-    return [_picture(result["reproduction"], picture) for picture in result["result"]["pictures"]]
+    """The points, and where each unit switches before and after."""
+    drawings = []
+    for picture in result["result"]["pictures"]:
+        with blank(f"{result['reproduction']}-{picture['network']}") as sheet:
+            classes(sheet.axes, picture["points"], picture["labels"])
+            for time, shade, style, words in (("before", "#999999", "--", "start"), ("after", "#009E73", "-", "end")):
+                for place, (*w, b) in enumerate(picture[time]):
+                    foot = -b * np.array(w) / np.dot(w, w)
+                    ahead = foot + 0.8 * np.array(w) / np.hypot(*w)
+                    label = words if place == 0 else None
+                    sheet.axes.axline(foot, (foot[0] - w[1], foot[1] + w[0]), linestyle=style, color=shade, label=label)
+                    sheet.axes.annotate("", ahead, foot, arrowprops={"arrowstyle": "->", "color": shade})
+            sheet.axes.set(xlim=(-6, 6), ylim=(-4, 4))
+            sheet.axes.legend(fontsize=7, loc="upper left")
+        caption = "Where each unit switches, at the start and at the end; arrows point to where it is on."
+        drawings.append(Drawing(sheet.svg, picture["network"].capitalize(), caption))
+    return drawings
 
 
-def _picture(name: str, picture: Mapping[str, Any]) -> Drawing:
-    with blank(f"{name}-{picture['network']}") as sheet:
-        points, labels = np.array(picture["points"]), np.array(picture["labels"])
-        for label, marker in ((0, "o"), (1, "P")):
-            chosen = points[labels == label]
-            style: dict[str, Any] = {"color": colour(label), "marker": marker, "s": 12, "zorder": 3}
-            sheet.axes.scatter(chosen[:, 0], chosen[:, 1], label=f"class {label}", **style)
-        for time, shade, style_of_line, words in (
-            ("before", "#999999", "--", "start"),
-            ("after", "#009E73", "-", "end"),
-        ):
-            for place, line in enumerate(picture[time]):
-                _line(sheet, line, shade, style_of_line, words if place == 0 else None)
-        sheet.axes.set(aspect="equal", xlim=(-6, 6), ylim=(-4, 4))
-        sheet.axes.grid(visible=False)
-        sheet.axes.legend(fontsize=7, loc="upper left")
-    caption = "Where each unit switches, at the start and at the end; arrows point to where it is on."
-    return Drawing(sheet.svg, picture["network"].capitalize(), caption)
-
-
-def _line(sheet: Sheet, line: Sequence[float], shade: str, style: str, label: str | None) -> None:
-    """The line w·x + b = 0 with an arrow along w."""
-    w, b = np.array(line[:2]), line[2]
-    norm = float(np.linalg.norm(w))
-    if norm == 0:
-        return
-    foot, unit = -b * w / norm**2, w / norm
-    along = np.array([-unit[1], unit[0]])
-    ends = np.stack([foot - 20 * along, foot + 20 * along])
-    sheet.axes.plot(ends[:, 0], ends[:, 1], style, color=shade, linewidth=1.2, label=label)
-    tip = foot + 0.8 * unit
-    sheet.axes.annotate("", (tip[0], tip[1]), (foot[0], foot[1]), arrowprops={"arrowstyle": "->", "color": shade})
-
-
+DESCENTS = Setting(options={"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))})
 BORN_DEAD = Reproduction(
     name="farkas/born_dead",
     title="Two clouds, and units that face away from both",
     where="Figure 1",
     scales={
         "smoke": Setting(options={"epochs": 5, "lr": 0.1, "seeds": (0,)}),
-        "small": Setting(options={"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))}),
-        "paper": Setting(options={"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))}),
+        "small": DESCENTS,
+        "paper": DESCENTS,
     },
     measure=measure,
     claims=(

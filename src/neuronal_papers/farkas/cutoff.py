@@ -6,7 +6,7 @@ the input; so the smallest their largest can be is found by a linear program, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,6 @@ CONDITIONS = {
     "algorithm": "b_m = -sum b_j",
 }
 """Of Corollary 3.3 with equal multipliers; what the proof of Theorem 3.2 gives; what Algorithm 1 sets if b_m loses."""
-COLUMNS = (
-    Column("condition", "words", is_text=True),
-    Column("units", "units"),
-    Column("cutoff c", "cutoff", "g"),
-    Column("smallest largest pre-activation", lambda row: _least(row), ".4g"),
-    Column("above c", lambda row: f"{_num_above(row)} of {len(row['smallest'])}"),
-)
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -42,17 +35,12 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: ``units``, ``cutoffs``, ``seeds``.
     """
-    rows = [
-        {
-            "units": units,
-            "cutoff": cutoff,
-            "condition": condition,
-            "smallest": [_smallest(units, cutoff, condition, seed) for seed in setting.options["seeds"]],
-        }
-        for units in setting.options["units"]
-        for cutoff in setting.options["cutoffs"]
-        for condition in (CONDITIONS if cutoff == 0 else ("paper", "ours"))
-    ]
+    options, rows = setting.options, []
+    for units in options["units"]:
+        for cutoff in options["cutoffs"]:
+            for condition in CONDITIONS if cutoff == 0 else ("paper", "ours"):
+                smallest = [_smallest(units, cutoff, condition, seed) for seed in options["seeds"]]
+                rows.append({"units": units, "cutoff": cutoff, "condition": condition, "smallest": smallest})
     return {"rows": rows, "conditions": CONDITIONS}
 
 
@@ -72,36 +60,50 @@ def smallest_largest(weight: np.ndarray[Any, Any], bias: np.ndarray[Any, Any]) -
     return float(every.fun)
 
 
+def _num_above(row: Row) -> int:
+    """Layers whose largest pre-activation is above the cutoff for every input."""
+    return sum(value > row["cutoff"] + ROUNDING for value in row["smallest"])
+
+
+def every_layer(result: Result, condition: str, positive: bool) -> Evidence:
+    """Evidence that under a condition, with cutoffs above 0 or of 0, every input leaves a unit above the cutoff."""
+    own = [row for row in result["result"]["rows"] if row["condition"] == condition and row["cutoff"] >= 0]
+    rows = [row for row in own if (row["cutoff"] > 0) == positive]
+    layers, above = sum(len(row["smallest"]) for row in rows), sum(map(_num_above, rows))
+    return Evidence(layers, layers - above, f"for every input in {above} of {layers} layers")
+
+
 def _least(row: Row) -> float:
     """The least of its layers, 0 where it is rounding."""
     least = float(min(row["smallest"]))
     return least if abs(least) >= ROUNDING else 0.0
 
 
-def _num_above(row: Row) -> int:
-    """Layers whose largest pre-activation is above the cutoff for every input."""
-    return sum(value > row["cutoff"] + ROUNDING for value in row["smallest"])
-
-
-def every_layer(condition: str, *, above_zero: bool) -> Callable[[Result], Evidence]:
-    """Evidence that under a condition, with cutoffs of 0 or above, every input leaves a unit above the cutoff."""
-
-    def evidence(result: Result) -> Evidence:
-        own = [row for row in result["result"]["rows"] if row["condition"] == condition and row["cutoff"] >= 0]
-        rows = [row for row in own if (row["cutoff"] > 0) == above_zero]
-        layers, above = sum(len(row["smallest"]) for row in rows), sum(map(_num_above, rows))
-        return Evidence(layers, layers - above, f"for every input in {above} of {layers} layers")
-
-    return evidence
+COLUMNS = (
+    Column("condition", lambda row: CONDITIONS[row["condition"]], is_text=True),
+    Column("units", "units"),
+    Column("cutoff c", "cutoff", "g"),
+    Column("smallest largest pre-activation", _least, ".4g"),
+    Column("above c", lambda row: f"{_num_above(row)} of {len(row['smallest'])}"),
+)
 
 
 def tables(result: Result) -> list[Table]:
-    words = result["result"]["conditions"]
-    rows = [{**row, "words": words[row["condition"]]} for row in result["result"]["rows"]]
-    return [table(title_of(result), COLUMNS, rows)]
+    return [table(title_of(result), COLUMNS, result["result"]["rows"])]
 
 
 LAYERS = {"units": (4, 8, 32, 128), "cutoffs": (-1.0, 0.0, 0.5, 1.0), "seeds": tuple(range(10))}
+CLAIMS = (
+    ("With a cutoff c > 0 the condition b_m > c - sum b_j keeps a unit above c (Corollary 3.3)", "paper", True),
+    ("With a cutoff c > 0 the condition b_m > c m - sum b_j keeps a unit above c", "ours", True),
+    (
+        "With c = 0 and a strict inequality some unit is active for every input (Theorem 3.2; gradients may still cancel "
+        "further on)",
+        "paper",
+        False,
+    ),
+    ("Algorithm 1, b_m = max(-sum b_j, b_m), gives that strict inequality, over all inputs", "algorithm", False),
+)
 CUTOFF = Reproduction(
     name="farkas/cutoff",
     title="How much bias the last unit needs",
@@ -112,25 +114,9 @@ CUTOFF = Reproduction(
         "paper": Setting(options=LAYERS | {"seeds": tuple(range(100))}),
     },
     measure=measure,
-    claims=(
-        Fact(
-            "With a cutoff c > 0 the condition b_m > c - sum b_j keeps a unit above c (Corollary 3.3)",
-            every_layer("paper", above_zero=True),
-        ),
-        Fact(
-            "With a cutoff c > 0 the condition b_m > c m - sum b_j keeps a unit above c",
-            every_layer("ours", above_zero=True),
-            beyond_paper=True,
-        ),
-        Fact(
-            "With c = 0 and a strict inequality some unit is active for every input (Theorem 3.2; gradients may still "
-            "cancel further on)",
-            every_layer("paper", above_zero=False),
-        ),
-        Fact(
-            "Algorithm 1, b_m = max(-sum b_j, b_m), gives that strict inequality, over all inputs",
-            every_layer("algorithm", above_zero=False),
-        ),
+    claims=tuple(
+        Fact(text, partial(every_layer, condition=condition, positive=positive), beyond_paper=condition == "ours")
+        for text, condition, positive in CLAIMS
     ),
     tables=tables,
     criteria=(

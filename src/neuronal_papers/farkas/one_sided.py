@@ -86,9 +86,8 @@ def one_sided(
     """
     if norm not in (None, "none"):
         raise ValueError(unknown("norm of one_sided", str(norm), ["none"]))
-    find(ACTIVATIONS, activation, "activation")
-    given = {"aggregate": aggregate, "margin": margin, "learn_multipliers": learn_multipliers}
-    balance: dict[str, Any] = {**given, "cutoff": cutoff, "rule": rule}
+    balance: dict[str, Any] = {"aggregate": aggregate, "margin": margin, "learn_multipliers": learn_multipliers}
+    balance |= {"cutoff": cutoff, "rule": rule}
     is_farkas = layers.name == "farkas"
     if is_farkas and closed:
         raise ValueError("Farkas layers are closed already, got closed=True. Leave it out.")
@@ -99,7 +98,7 @@ def one_sided(
     size = in_chans * img_size * img_size
     for width in widths:
         features += [make(size, width - 1), FarkasResidual(width - 1, **balance)] if closed else [make(size, width)]
-        features.append(ACTIVATIONS[activation]())
+        features.append(find(ACTIVATIONS, activation, "activation")())
         size = width
     return Classifier(layers, nn.Sequential(*features), size, num_classes, in_chans)
 

@@ -65,11 +65,6 @@ def failed_of(row: Row) -> str:
     return f"{len(row['failed'])} of {row['seeds']}"
 
 
-def failures(own: Row, other: Row) -> str:
-    """How many runs failed of two networks, for the note of a case; nothing where none did."""
-    return f"{failed_of(own)} against {failed_of(other)} runs failed" if own["failed"] or other["failed"] else ""
-
-
 def _stuck(row: Row) -> set[str]:
     """Seeds of the runs that ended at chance."""
     return set(row["failed"]) & set(row["accuracy"])
@@ -99,8 +94,10 @@ def difference(label: str, own: Row, other: Row, chance: float) -> Case:
     if own["mean"] is None and other["mean"] is None:
         return Case(label, values, note="no run learnt", is_open=True)
     errors = " against ".join("none" if row["mean"] is None else f"{error_of(row)}%" for row in (own, other))
-    notes = [f"error {errors}", failures(own, other), f"{slow} of them perhaps only slow" if slow else ""]
-    return Case(label, values, note=", ".join(filter(None, notes)), is_open=bool(slow))
+    note = f"error {errors}"
+    note += f", {failed_of(own)} against {failed_of(other)} runs failed" if own["failed"] or other["failed"] else ""
+    note += f", {slow} of them perhaps only slow" if slow else ""
+    return Case(label, values, note=note, is_open=bool(slow))
 
 
 def lower_error(text: str, pairs: Pairs, *, beyond_paper: bool = False) -> Claim:

@@ -79,7 +79,7 @@ def test_errors_within_a_margin(own, outcome):
 def test_every_run_trains_or_none(accuracies, broken, trains, fails):
     means = [row(f"FarkasNet{depth} mean, rate 0.1", accuracies, broken) for depth in (18, 50)]
     sums = [row(f"FarkasNet{depth} sum, rate 0.1", accuracies, broken) for depth in (18, 50)]
-    assert outcomes("sum_vs_mean", *means, *sums)[:2] == [fails, trains]
+    assert outcomes("sum_vs_mean", *means, *sums) == [fails, trains]
     # After five epochs at the first rate one at chance has failed.
     late = row("FarkasNet101 mean, rate 0.1", accuracies, broken), row("ResNet101, rate 0.1", OFF)
     assert outcomes("deep_large_lr", *late) == [trains if trains != "inconclusive" else "false as stated", "holds"]
@@ -106,17 +106,16 @@ def activity(name, dead, *, silent=0.0, proof=CERTIFIED, accuracy=0.5, broken=()
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
-        ({}, ["holds", "holds", "holds", "false as stated", "holds"]),
-        ({"silent": 0.1}, ["holds", "false as stated", "holds", "false as stated", "holds"]),
-        ({"proof": CERTIFIED | {"certified": 3}}, ["holds", "holds", "inconclusive", "false as stated", "holds"]),
-        ({"proof": CERTIFIED | {"certified": 3, "refuted": 1}}, ["holds", "holds", *["false as stated"] * 2, "holds"]),
+        ({}, ["holds", "holds", "holds", "false as stated"]),
+        ({"silent": 0.1}, ["holds", "false as stated", "holds", "false as stated"]),
+        ({"proof": CERTIFIED | {"certified": 3}}, ["holds", "holds", "inconclusive", "false as stated"]),
+        ({"proof": CERTIFIED | {"certified": 3, "refuted": 1}}, ["holds", "holds", *["false as stated"] * 2]),
         # What never learnt is not what the paper means by no dead units.
-        ({"accuracy": 0.1}, ["holds", "holds", "holds", "not measured", "holds"]),
-        ({"dead": (0.0, 0.0, 0.0)}, ["holds", "holds", "holds", "holds", "holds"]),
-        ({"dead": (0.4, 0.4, 0.4)}, ["holds", "holds", "holds", "false as stated", "fails"]),
-        ({"broken": (0, 1, 2)}, ["holds", *["not measured"] * 4]),
+        ({"accuracy": 0.1}, ["holds", "holds", "holds", "not measured"]),
+        ({"dead": (0.0, 0.0, 0.0)}, ["holds", "holds", "holds", "holds"]),
+        ({"broken": (0, 1, 2)}, ["holds", *["not measured"] * 3]),
     ],
 )
 def test_activity(own, expected):
     farkas = activity("4 x 64, Farkas sum", **{"dead": (0.1, 0.1, 0.1)} | own)
-    assert outcomes("dead_units", activity("4 x 64, standard", (0.3, 0.31, 0.32)), farkas)[:5] == expected
+    assert outcomes("dead_units", activity("4 x 64, standard", (0.3, 0.31, 0.32)), farkas) == expected

@@ -71,7 +71,7 @@ def test_the_gradient_is_that_of_differences(name):
 def test_lines_are_where_units_switch(name):
     x, y = clouds(1)
     model = born_dead.network(name, x, y, 1)
-    z, drawn = model[:-2](x).detach(), torch.tensor(lines(model, x, name))
+    z, drawn = model[:-2](x).detach(), torch.tensor(lines(model, x))
     far = z.abs() > 1e-3
     assert ((x @ drawn[:, :2].T + drawn[:, 2]).sign() == z.sign())[far].all()
     assert far.double().mean() > 0.9
