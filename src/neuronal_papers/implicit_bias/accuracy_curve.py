@@ -32,18 +32,7 @@ from neuronal_papers.implicit_bias.networks import (
 )
 from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_the_device
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import (
-    NEURON,
-    OVER_SEEDS,
-    Row,
-    Value,
-    at,
-    at_chance,
-    by_network,
-    groups,
-    over_seeds,
-    percents,
-)
+from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, Value, at, by_network, groups, over_seeds, percents, spread
 from neuronal_papers.tuning import measured
 
 AXES: dict[str, Callable[[Record], float]] = {
@@ -116,15 +105,14 @@ def both(result: Result, value: Value, failed: float = CHANCE) -> list[Both]:
     several = len(groups(recipes, "data")) > 1
     found = []
     for recipe in recipes:
-        of, lost = {}, []
-        for neuron in NEURONS:
-            keys = {seed: (recipe["name"], neuron, seed) for seed in recipe["seeds"]}
-            without = [seed for seed, key in keys.items() if key not in numbers]
-            lost += [f"{neuron} seed {seed} failed" for seed in without]
-            trained = {seed: numbers[key] for seed, key in keys.items() if key in numbers}
-            of[neuron] = at_chance(trained, without, failed)
+        runs = {
+            neuron: {seed: numbers.get((recipe["name"], neuron, seed)) for seed in recipe["seeds"]}
+            for neuron in NEURONS
+        }
+        lost = [f"{neuron} seed {seed} failed" for neuron, of in runs.items() for seed in of if of[seed] is None]
+        standard, own = ({seed: failed if one is None else one for seed, one in of.items()} for of in runs.values())
         label = recipe["name"] if several else recipe["name"].partition(", ")[2]
-        found.append(Both(recipe, label, of["implicit_bias"], of["standard"], ", ".join(lost)))
+        found.append(Both(recipe, label, own, standard, ", ".join(lost)))
     return found
 
 
@@ -159,22 +147,20 @@ def tables(result: Result) -> list[Table]:
     return [table(title_of(result), columns, sorted_networks(result), OVER_SEEDS)]
 
 
-def along(networks: Sequence[Row], value: Value, kind: str = "", style: str = "-") -> list[Line]:
+def along(networks: Sequence[Row], value: Value, factor: float = 1, kind: str = "", style: str = "-") -> list[Line]:
     """A line per neuron through its networks, in their order."""
     found = []
     for number, ((neuron,), own) in enumerate(groups(networks, "neuron").items()):
-        curves = zip(*([value(run) for run in one["runs"]] for one in own), strict=True)
+        curves = zip(*([factor * value(run) for run in one["runs"]] for one in own), strict=True)
         found.append(Line(number, f"{neuron}{kind}", [one["x"] for one in own], list(curves), style))
     return found
 
 
-def accuracy_lines(networks: Sequence[Row]) -> list[Line]:
-    """Test accuracy along the axis."""
-    return along(networks, lambda run: 100 * ACCURACY(run))
+TEST = partial(along, value=ACCURACY, factor=100)
 
 
-def figures(result: Result, lines: Callable[[Sequence[Row]], list[Line]] = accuracy_lines) -> list[Drawing]:
-    """Accuracies, one figure per data set."""
+def figures(result: Result, lines: Callable[[Sequence[Row]], list[Line]] = TEST) -> list[Drawing]:
+    """Accuracies, those of the test data along the axis unless told otherwise; one figure per data set."""
     labels = {"xlabel": result["result"]["axis"], "ylabel": "accuracy (%)"}
     return [
         chart(f"{result['reproduction']}-{data}", data, lines(networks), labels)
@@ -293,10 +279,7 @@ def fewer_epochs(result: Result, share: float) -> list[Case]:
 
 def epochs_text(needed: Sequence[float]) -> str:
     """Median and range over seeds."""
-    if min(needed) == inf:
-        return "never"
-    middle, low, high = ("never" if of(needed) == inf else f"{of(needed):g}" for of in (median, min, max))
-    return f"{middle} ({low} to {high})"
+    return "never" if min(needed) == inf else spread(needed, "g").replace("inf", "never")
 
 
 def epoch_tables(result: Result) -> list[Table]:
@@ -356,26 +339,24 @@ def _mislabelled(recipe: Recipe, *shares: float) -> tuple[Recipe, ...]:
 
 def gains(result: Result) -> list[Case]:
     """By how much the lead in the best validation accuracy is larger than the same seed's with right labels, in points."""
-    found, cases = both(result, best), []
-    for one in found:
-        right = next(
-            right for right in found if right.recipe["data"] == one.recipe["data"] and not right.recipe["wrong_labels"]
-        )
-        if one is not right:
-            of, others = ({seed: own - two.standard[seed] for seed, own in two.own.items()} for two in (one, right))
-            cases.append(Case(one.label, paired(of, others, 100), note=one.note))
-    return cases
+    found = [(one, {seed: own - one.standard[seed] for seed, own in one.own.items()}) for one in both(result, best)]
+    right = {one.recipe["data"]: ahead for one, ahead in found if not one.recipe["wrong_labels"]}
+    return [
+        Case(one.label, paired(ahead, right[one.recipe["data"]], 100), note=one.note)
+        for one, ahead in found
+        if one.recipe["wrong_labels"] and right
+    ]
 
 
 def label_figures(result: Result) -> list[Drawing]:
     """The best held-out accuracy, and after each figure the curvatures."""
     found, axis = [], result["result"]["axis"]
-    drawings = figures(result, lambda networks: along(networks, lambda run: 100 * best(run)))
+    drawings = figures(result, partial(along, value=best, factor=100))
     every = groups(sorted_networks(result), "data")
     for drawing, ((data,), networks) in zip(drawings, every.items(), strict=True):
         wrong = [one for one in networks if one["x"]]
-        lines = along(networks, at("curvature", "right"), ", right labels")
-        lines += along(wrong, at("curvature", "wrong"), ", wrong labels", ":")
+        lines = along(networks, at("curvature", "right"), 1, ", right labels")
+        lines += along(wrong, at("curvature", "wrong"), 1, ", wrong labels", ":")
         labels = {"xlabel": axis, "ylabel": "curvature of the loss", "yscale": "log"}
         caption = f"At training images, by how they were labelled. {BAND}"
         name = f"{result['reproduction']}-{data}-curvature"

@@ -9,23 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from math import sqrt
 from typing import Any
 
 import torch
 from torch import nn
 
-from neuronal.attacks import (
-    Attacked,
-    Ball,
-    apgd,
-    more_steps_help,
-    pgd,
-    pixle,
-    reaches_everything,
-    solver_does_not_matter,
-    white_box_is_strongest,
-)
+from neuronal import attacks
+from neuronal.attacks import Attacked, Ball, pgd
 from neuronal.convert import convert
 from neuronal.data import Split
 from neuronal.experiments import Record, Work
@@ -83,7 +73,7 @@ def _both(model: nn.Module, images: Split, ball: Ball, options: Mapping[str, Any
 def _checks(model: nn.Module, images: Split, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The signs of a hidden gradient."""
     x, y, norm, steps = images.x, images.y, options["norm"], options["check_steps"]
-    ball, whole = Ball(norm, options["check_epsilon"]), Ball(norm, 1.0 if norm == "inf" else sqrt(x[0].numel()))
+    ball, whole = Ball(norm, options["check_epsilon"]), Ball(norm, 1.0)
     found = _both(model, images, ball, options)
     black = {"transfer": found["transfer"], "noise": pgd(model, x, y, ball, steps=0, restarts=20, batch_size=AT_ONCE)}
 
@@ -91,10 +81,12 @@ def _checks(model: nn.Module, images: Split, options: Mapping[str, Any]) -> list
         return white_box(model, x, y, ball, {"steps": count, "restarts": 1})
 
     checks = [
-        reaches_everything(once(whole, steps[-1])),
-        white_box_is_strongest(found["white_box"], black),
-        more_steps_help(partial(once, ball), steps),
-        solver_does_not_matter(model, lambda one: apgd(one, x, y, ball, steps=steps[0], batch_size=AT_ONCE)),
+        attacks.reaches_everything(once(whole, steps[-1])),
+        attacks.white_box_is_strongest(found["white_box"], black),
+        attacks.more_steps_help(partial(once, ball), steps),
+        attacks.solver_does_not_matter(
+            model, lambda one: attacks.apgd(one, x, y, ball, steps=steps[0], batch_size=AT_ONCE)
+        ),
     ]
     return [asdict(check) for check in checks]
 
@@ -128,17 +120,17 @@ CHECKS = (
 
 
 def tables(result: Result) -> list[Table]:
-    epsilons, attacks = result["result"]["epsilons"], result["result"]["attacks"]
+    epsilons = result["result"]["epsilons"]
     columns = [percents(f"epsilon {epsilon:g}", at(place)) for place, epsilon in enumerate(epsilons)]
     every = by_network(result["result"]["rows"])
     rows = [
         {**one, "attack": attack, "runs": [run["accuracy"][attack] for run in one["runs"]]}
         for one in every
-        for attack in attacks
+        for attack in ATTACKS
     ]
     runs = [run for one in every for run in one["runs"]]
     checks = [{**check, **run, "check": check["name"]} for run in runs for check in run["checks"]]
-    caption = f"accuracy in %, {OVER_SEEDS}; transfer: {attacks['transfer']}"
+    caption = f"accuracy in %, {OVER_SEEDS}; transfer: {ATTACKS['transfer']}"
     return [
         table(title_of(result), [*NAMES, Column("attack", "attack", is_text=True), *columns], rows, caption),
         table("Whether gradients are masked", CHECKS, checks),
@@ -203,7 +195,7 @@ def moved(setting: Setting, work: Work) -> dict[str, Any]:
     marks = [2 + options["iterations"] * count for count in range(options["restarts"] + 1)]
 
     def attacked(_: Record, model: nn.Module, test: Split) -> dict[str, Any]:
-        found = pixle(model, test.x, test.y, batch_size=AT_ONCE, **options)
+        found = attacks.pixle(model, test.x, test.y, batch_size=AT_ONCE, **options)
         asked = torch.where(found.success, found.queries, torch.iinfo(torch.long).max)
         return {"accuracy": [(asked > mark).double().mean().item() for mark in marks], "images": len(test)}
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.core.inference import evaluating
-from neuronal.data import Split, arrows, load
+from neuronal.data import arrows, load
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
 from neuronal.models import create_model
@@ -44,7 +44,13 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         kind, seed = item["kind"], item["seed"]
         neuron = "implicit_bias" if kind else "standard"
         work.say(f"{kind or neuron}, seed {seed}")
-        model = _trained(data.train, neuron, kind, seed, options)
+        with seeded(seed):
+            fixed = {**kind, "learn_coupling": False} if kind else None
+            model = create_model(
+                "mlp1", neuron, num_classes=2, in_chans=2, img_size=1, width=options["units"], neuron_options=fixed
+            )
+        fit(model, data.train, Plan(epochs=options["epochs"], batch_size=100, optim="adam", lr=0.01), seed=seed)
+        model = model.cpu().eval()
         right = outputs(model, data.test.x).argmax(1) == data.test.y
         row = {"neuron": neuron, **kind, "seed": seed, "accuracy": right.double().mean().item()}
         return row | _shape(model, options["grid"], item["with_picture"])
@@ -56,15 +62,6 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     items = [{"kind": kind, "seed": seed, "with_picture": seed == seeds[0]} for kind in kinds for seed in seeds]
     how = {"procedure": "boundary_2d"} | {name: options[name] for name in ("units", "epochs", "grid")}
     return {"rows": work.parts(how, items, shown)}
-
-
-def _trained(train: Split, neuron: str, kind: Mapping[str, float], seed: int, options: Mapping[str, Any]) -> nn.Module:
-    shape = {"num_classes": 2, "in_chans": 2, "img_size": 1, "width": options["units"]}
-    fixed = {**kind, "learn_coupling": False} if kind else None
-    with seeded(seed):
-        model = create_model("mlp1", neuron, **shape, neuron_options=fixed)
-    fit(model, train, Plan(epochs=options["epochs"], batch_size=100, optim="adam", lr=0.01), seed=seed)
-    return model.cpu().eval()
 
 
 def _score(model: nn.Module, points: Tensor) -> Tensor:
@@ -249,10 +246,7 @@ BOUNDARY_2D = Reproduction(
             Above(),
         ),
         Claim(
-            "A standard network makes a convex polygon",
-            partial(hollow, neuron="standard"),
-            Below(CONVEX),
-            **MIDPOINTS,
+            "A standard network makes a convex polygon", partial(hollow, neuron="standard"), Below(CONVEX), **MIDPOINTS
         ),
         Claim(
             "Implicit bias, at some coupling and slope, makes a shape that is not convex",

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from neuronal.attacks import Attacked, Ball, apgd
 from neuronal.data import Split, load
 from neuronal.experiments import Recipe, Record, Work
-from neuronal.geometry import outputs
 from neuronal_papers.core import Setting
 from neuronal_papers.tuning import measured
 
@@ -50,13 +49,11 @@ def worst(one: Attacked, other: Attacked) -> Attacked:
 
 
 def white_box(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, options: Mapping[str, Any]) -> Attacked:
-    """APGD with both losses; with two classes the margin stands in for the ratio.
+    """APGD with both losses.
 
     ``options``: ``steps``, ``restarts`` and, if need be, ``batch_size``.
     """
-    classes = outputs(model, x[:1]).shape[1]
     how: Any = {name: options[name] for name in ("steps", "restarts")} | {
         "batch_size": options.get("batch_size", AT_ONCE)
     }
-    losses = ("cross_entropy", "dlr" if classes > 2 else "margin")
-    return worst(*(apgd(model, x, y, ball, loss=loss, **how) for loss in losses))
+    return worst(*(apgd(model, x, y, ball, loss=loss, **how) for loss in ("cross_entropy", "dlr")))
