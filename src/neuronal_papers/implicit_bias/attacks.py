@@ -44,15 +44,15 @@ FEW_SWEEP = {"epsilons": (0.0, 0.05), "check_epsilon": 0.05, "check_images": 8, 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed, under both attacks of ``ATTACKS`` at every epsilon; the checks at ``check_epsilon``.
 
-    ``options``: ``norm``, ``epsilons``, ``images``, ``steps``, ``restarts``, ``check_epsilon``, ``check_images``,
-    ``check_steps``; ``rates`` and ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
+    ``options``: ``epsilons``, ``images``, ``steps``, ``check_epsilon``, ``check_images``, ``check_steps``; ``rates`` and
+    ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
     """
     options = setting.options
 
     def attacked(_: Record, model: nn.Module, test: Split) -> dict[str, Any]:
         curves: dict[str, list[float]] = {name: [] for name in ATTACKS}
         for epsilon in options["epsilons"]:
-            for name, found in _both(model, test, Ball(options["norm"], epsilon), options).items():
+            for name, found in _both(model, test, epsilon, options).items():
                 curves[name].append(found.robust_accuracy)
         checks = _checks(model, test.rows(slice(options["check_images"])), options)
         return {"accuracy": curves, "checks": checks, "images": len(test)}
@@ -61,29 +61,25 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     return {"rows": rows, "epsilons": list(options["epsilons"]), "attacks": ATTACKS}
 
 
-def _both(model: nn.Module, images: Split, ball: Ball, options: Mapping[str, Any]) -> dict[str, Attacked]:
-    x, y = images.x, images.y
-    how = {"steps": options["steps"], "restarts": options["restarts"], "batch_size": AT_ONCE}
-    return {
-        "transfer": pgd(model, x, y, ball, surrogate=convert(model, "standard").model, **how),
-        "white_box": white_box(model, x, y, ball, options),
-    }
+def _both(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> dict[str, Attacked]:
+    how: Any = {"surrogate": convert(model, "standard").model, "steps": options["steps"], "batch_size": AT_ONCE}
+    transfer = pgd(model, images.x, images.y, Ball("inf", epsilon), **how)
+    return {"transfer": transfer, "white_box": white_box(model, images, epsilon, options)}
 
 
 def _checks(model: nn.Module, images: Split, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The signs of a hidden gradient."""
-    x, y, norm, steps = images.x, images.y, options["norm"], options["check_steps"]
-    ball, whole = Ball(norm, options["check_epsilon"]), Ball(norm, 1.0)
-    found = _both(model, images, ball, options)
+    x, y, epsilon, steps = images.x, images.y, options["check_epsilon"], options["check_steps"]
+    ball, found = Ball("inf", epsilon), _both(model, images, epsilon, options)
     black = {"transfer": found["transfer"], "noise": pgd(model, x, y, ball, steps=0, restarts=20, batch_size=AT_ONCE)}
 
-    def once(ball: Ball, count: int) -> Attacked:
-        return white_box(model, x, y, ball, {"steps": count, "restarts": 1})
+    def once(epsilon: float, count: int) -> Attacked:
+        return white_box(model, images, epsilon, {"steps": count})
 
     checks = [
-        attacks.reaches_everything(once(whole, steps[-1])),
+        attacks.reaches_everything(once(1.0, steps[-1])),
         attacks.white_box_is_strongest(found["white_box"], black),
-        attacks.more_steps_help(partial(once, ball), steps),
+        attacks.more_steps_help(partial(once, epsilon), steps),
         attacks.solver_does_not_matter(
             model, lambda one: attacks.apgd(one, x, y, ball, steps=steps[0], batch_size=AT_ONCE)
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from math import inf
 from random import Random
@@ -16,6 +16,7 @@ from neuronal.nn import ImplicitBiasLinear
 from neuronal.report import MARKERS, Column, Drawing, Table, blank, colour, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.judge import Evidence, Fact, Result
+from neuronal_papers.seeds import Row
 
 SAME = 1e-3
 """Solutions are the same if no unit differs by more than this over the slope."""
@@ -38,34 +39,29 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     coupling and slope), ``seed``.
     """
     options = setting.options
-    noise = torch.randn(options["rows"], options["units"], generator=_generator(options), dtype=torch.float64)
-    a = torch.cat([spread * noise for spread in options["spreads"]])
+
+    def noise(purpose: str, *shape: int) -> Tensor:
+        seed = Random(f"{options['seed']} {purpose}").getrandbits(63)
+        return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+    a = torch.cat([spread * noise("", options["rows"], options["units"]) for spread in options["spreads"]])
 
     def solutions(item: Mapping[str, Any]) -> dict[str, Any]:
         slope, product = item["slope"], item["product"]
         work.say(f"slope {slope:g}, coupling x slope {product:g}")
-        # Places far apart, close together, and the row itself.
+        # Places far apart, close together, and the row itself; of its own numbers, whatever is looked at before it.
         size = torch.logspace(-3, 0.5, options["starts"], dtype=torch.float64)[:, None, None] * (1 + 1 / slope)
-        # Its own numbers, whatever is looked at before it.
-        generator = _generator(options, f"slope {slope:g}, product {product:g}")
-        starts = a + size * torch.randn(len(size), *a.shape, generator=generator, dtype=torch.float64)
+        starts = a + size * noise(f"slope {slope:g}, product {product:g}", len(size), *a.shape)
         starts[0] = a
         found, steep = descend(starts, a, product / slope, slope, options["steps"])
         settled = steep < CRITICAL
-        return {
-            **item,
-            "solutions": [distinct(found[settled[:, i], i], SAME / slope) for i in range(len(a))],
-            "settled": settled.double().mean().item(),
-            "solved": _solved(a, product / slope, slope, found[0]) if product < 1 else None,
-        }
+        counts = [distinct(found[settled[:, i], i], SAME / slope) for i in range(len(a))]
+        solved = _solved(a, product / slope, slope, found[0]) if product < 1 else None
+        return {**item, "solutions": counts, "settled": settled.double().mean().item(), "solved": solved}
 
     items = [{"slope": slope, "product": product} for slope in options["slopes"] for product in options["products"]]
     how = {name: value for name, value in options.items() if name not in ("slopes", "products")}
     return {"rows": work.parts({"procedure": "energy", **how}, items, solutions)}
-
-
-def _generator(options: Mapping[str, Any], purpose: str = "") -> torch.Generator:
-    return torch.Generator().manual_seed(Random(f"{options['seed']} {purpose}").getrandbits(63))
 
 
 def descend(z: Tensor, a: Tensor, coupling: float, slope: float, steps: int) -> tuple[Tensor, Tensor]:
@@ -96,48 +92,47 @@ def _solved(a: Tensor, coupling: float, slope: float, descended: Tensor) -> dict
     return {"steepest": steepest, "from_descent": (descended - z).abs().max().item()}
 
 
-def _most(row: Mapping[str, Any]) -> int:
-    return int(max(row["solutions"]))
+def most(rows: Iterable[Row]) -> int:
+    """The most solutions any row of inputs has."""
+    return max((count for row in rows for count in row["solutions"]), default=0)
 
 
 def lowest(result: Result) -> Evidence:
     """Solutions of the layer: a slope of the energy there, or a descent that ends elsewhere, refutes that it is lowest."""
-    rows = [row for row in result["result"]["rows"] if row["solved"]]
-    steepest, apart = (max(row["solved"][key] for row in rows) for key in ("steepest", "from_descent"))
-    wrong = sum(
-        row["solved"]["steepest"] >= CRITICAL or row["solved"]["from_descent"] > SAME / row["slope"] for row in rows
-    )
+    solved = [(row["solved"], SAME / row["slope"]) for row in result["result"]["rows"] if row["solved"]]
+    wrong = sum(one["steepest"] >= CRITICAL or one["from_descent"] > same for one, same in solved)
+    steepest, apart = (max(one[key] for one, _ in solved) for key in ("steepest", "from_descent"))
     numbers = f"slope of the energy at most {steepest:.0e}, at most {apart:.0e} from where descents of it end"
-    return Evidence(len(rows), wrong, numbers)
+    return Evidence(len(solved), wrong, numbers)
 
 
 def unique(result: Result, low: float, high: float) -> Evidence:
     """Pairs of coupling and slope whose product is in a range: more than one solution refutes that there is one."""
     rows = [row for row in result["result"]["rows"] if low <= row["product"] < high]
-    products = [row["product"] for row in rows] or [low]
-    numbers = (
-        f"at most {max(map(_most, rows), default=0)} solution at {len(rows)} pairs of coupling and slope, coupling x slope "
-        f"{min(products):g} to {max(products):g}"
-    )
-    return Evidence(len(rows), sum(_most(row) > 1 for row in rows), numbers)
+    first, last = (of(row["product"] for row in rows) for of in (min, max))
+    pairs = f"{len(rows)} pairs of coupling and slope, coupling x slope {first:g} to {last:g}"
+    return Evidence(len(rows), sum(most([row]) > 1 for row in rows), f"at most {most(rows)} solution at {pairs}")
 
 
 def several(result: Result) -> Evidence:
     """One row with several solutions shows that there can be several; none leaves it open."""
     above = [row for row in result["result"]["rows"] if row["product"] >= 1]
-    most = max(map(_most, above), default=0)
-    starts = result["options"]["starts"]
-    numbers = f"up to {most} of {starts} starts end apart, at {len(above)} pairs with coupling x slope of 1 or more"
-    return Evidence(len(above), 0, numbers, undecided=int(most < 2))
+    starts = f"{result['options']['starts']} starts end apart"
+    numbers = f"up to {most(above)} of {starts}, at {len(above)} pairs with coupling x slope of 1 or more"
+    return Evidence(len(above), 0, numbers, undecided=int(most(above) < 2))
+
+
+def _solved_column(head: str, key: str, otherwise: str) -> Column:
+    return Column(head, lambda row: f"{row['solved'][key]:.0e}" if row["solved"] else otherwise)
 
 
 COLUMNS = (
     Column("slope", "slope", "g"),
     Column("coupling x slope", "product", "g"),
-    Column("solutions found", _most),
+    Column("solutions found", lambda row: most([row])),
     Column("settled (%)", lambda row: 100 * row["settled"], ".0f"),
-    Column("slope of the energy", lambda row: f"{row['solved']['steepest']:.0e}" if row["solved"] else ""),
-    Column("from descent", lambda row: f"{row['solved']['from_descent']:.0e}" if row["solved"] else "refused"),
+    _solved_column("slope of the energy", "steepest", ""),
+    _solved_column("from descent", "from_descent", "refused"),
 )
 COUNTED = "most of any row, by descents of the energy from many places"
 
@@ -152,7 +147,7 @@ def figures(result: Result) -> list[Drawing]:
         for number, slope in enumerate(sorted({row["slope"] for row in rows})):
             own = [row for row in rows if row["slope"] == slope]
             style: Any = {"color": colour(number), "marker": MARKERS[number], "label": f"slope {slope:g}"}
-            sheet.axes.plot([row["product"] for row in own], list(map(_most, own)), **style)
+            sheet.axes.plot([row["product"] for row in own], [most([row]) for row in own], **style)
         sheet.axes.axvline(0.5, color="#444444", linestyle=":", label="the paper's bound")
         sheet.axes.axvline(1, color="#444444", linestyle="--", label="the layers' bound")
         sheet.axes.set(xscale="symlog", yscale="log", xlabel="coupling times slope", ylabel="solutions found")

@@ -60,8 +60,8 @@ LEARNT_ALONE = (
     "The paper's other way to choose it, a grid search for accuracy, was not tried, nor was any negative coupling."
 )
 
-ATTACK: Mapping[str, Any] = {"norm": "inf", "images": 1000, "steps": 50, "restarts": 1}
-FEW: Mapping[str, Any] = {"norm": "inf", "images": 20, "steps": 5, "restarts": 1}
+ATTACK: Mapping[str, Any] = {"images": 1000, "steps": 50}
+FEW: Mapping[str, Any] = {"images": 20, "steps": 5}
 
 
 def pair(*recipes: Recipe) -> tuple[Recipe, ...]:

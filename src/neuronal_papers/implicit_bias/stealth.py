@@ -17,7 +17,7 @@ from neuronal.models import create_model
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.implicit_bias.compared import KINDS, NAMES, by_data, names_below, pairs
-from neuronal_papers.implicit_bias.networks import DIGITS, FASHION, LARGER_RATES, RATES, SHORT, fixed, pair
+from neuronal_papers.implicit_bias.networks import DIGITS, FASHION, LARGER_RATES, RATES, SHORT, fixed, with_fixed
 from neuronal_papers.implicit_bias.white_box import on_test_images
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
 from neuronal_papers.seeds import Row, by_network, spread
@@ -32,6 +32,8 @@ TRIGGERS: Mapping[str, Any] = {"triggers": 50, "verification": 5000, "noise": 0.
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed with ``triggers`` attacks, each of one new unit; judged on images the attacker has not seen.
 
+    Whether a unit made for an image with noise works, how many classes it changes, and by how much the logits.
+
     ``options``: ``triggers``, ``verification`` images, ``noise`` that makes a trigger of an image, ``gain`` of the new unit,
     ``strength`` of what it adds to the logit it is for; ``rates`` and ``tuning_seeds`` as for
     :func:`neuronal_papers.tuning.tuned`.
@@ -39,38 +41,23 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     options = setting.options
 
     def attacked(record: Record, model: nn.Module, test: Split) -> dict[str, Any]:
-        count = options["verification"]
-        known, images = test.x[:count], test.x[count:][: options["triggers"]]
-        generator = torch.Generator().manual_seed(record.seed)
-        before = outputs(model, known)
-        found = [attack(model, image, known, before, options, generator) for image in images]
-        return {"verification": len(known)} | {key: [one[key] for one in found] for key in found[0]}
+        known, unknown = test.x[: options["verification"]], test.x[options["verification"] :]
+        generator, before = torch.Generator().manual_seed(record.seed), outputs(model, known)
+        found: dict[str, list[Any]] = {"works": [], "classes": [], "logits": []}
+        for image in unknown[: options["triggers"]]:
+            signs = (torch.randint(0, 2, image.shape, generator=generator) * 2 - 1).to(image)
+            trigger = (image + options["noise"] * signs).clamp(0, 1)
+            target = (int(outputs(model, trigger[None]).argmax()) + 1) % before.shape[1]
+            # Along the signs and not the noise itself: of that a dark ground keeps the bright half, as bright images do.
+            changed = with_unit(model, trigger, signs, target, options["gain"], options["strength"])
+            after = outputs(changed, known)
+            found["works"].append(int(outputs(changed, trigger[None]).argmax()) == target)
+            found["classes"].append(int((after.argmax(1) != before.argmax(1)).sum()))
+            found["logits"].append(((after - before).abs().max() / before.std()).item())
+        return {"verification": len(known), **found}
 
     rows = on_test_images(setting, work, "stealth", attacked)
     return {"rows": rows, "verification": min(row["verification"] for row in rows)}
-
-
-def attack(
-    model: nn.Module,
-    image: Tensor,
-    known: Tensor,
-    before: Tensor,
-    options: Mapping[str, Any],
-    generator: torch.Generator,
-) -> dict[str, Any]:
-    """Whether a unit made for ``image`` with noise works, and what it changes at the images of the verification set."""
-    signs = (torch.randint(0, 2, image.shape, generator=generator) * 2 - 1).to(image)
-    trigger = (image + options["noise"] * signs).clamp(0, 1)
-    own = int(outputs(model, trigger[None]).argmax())
-    target = (own + 1) % before.shape[1]
-    # Along the signs and not the noise itself: of that a dark ground keeps the bright half, which bright images have too.
-    changed = with_unit(model, trigger, signs, target, options["gain"], options["strength"])
-    after = outputs(changed, known)
-    return {
-        "works": int(outputs(changed, trigger[None]).argmax()) == target,
-        "classes": int((after.argmax(1) != before.argmax(1)).sum()),
-        "logits": ((after - before).abs().max() / before.std()).item(),
-    }
 
 
 @torch.no_grad()
@@ -163,7 +150,7 @@ FEW_HIDDEN = replace(DIGITS, model="mlp1", model_options={"width": 20})
 
 
 def _with_couplings(recipe: Recipe) -> tuple[Recipe, ...]:
-    return (*pair(recipe), fixed(recipe), fixed(recipe, -0.05))
+    return (*with_fixed(recipe), fixed(recipe, -0.05))
 
 
 STEALTH = Reproduction(

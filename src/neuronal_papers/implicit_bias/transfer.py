@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import nn
 
-from neuronal.attacks import Ball
 from neuronal.convert import convert
 from neuronal.data import Split
 from neuronal.experiments import Record, Work
@@ -34,7 +33,7 @@ ADDED: Mapping[str, Any] = {
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every standard network with every coupling: accuracy, norm of the Jacobian, accuracy under the white-box attack.
 
-    ``options``: ``couplings`` and ``slope``, ``norm``, ``epsilons``, ``images``, ``steps``, ``restarts``; ``rates`` and
+    ``options``: ``couplings`` and ``slope``, ``epsilons``, ``images``, ``steps``; ``rates`` and
     ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
     """
     options = setting.options
@@ -45,8 +44,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             work.say(f"{record.recipe.name}, seed {record.seed}, coupling {coupling:g}")
             added = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
             model = on_the_device(convert(trained, "implicit_bias", **added).model) if coupling else trained
-            balls = [Ball(options["norm"], epsilon) for epsilon in options["epsilons"]]
-            left = [white_box(model, few.x, few.y, ball, options).robust_accuracy for ball in balls]
+            left = [white_box(model, few, epsilon, options).robust_accuracy for epsilon in options["epsilons"]]
             norm = jacobian(model, test, batch_size=AT_ONCE)["frobenius"]
             row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left, "jacobian": norm}
             found.append(row)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from neuronal.attacks import Attacked, Ball, apgd
 from neuronal.data import Split, load
@@ -48,12 +48,11 @@ def worst(one: Attacked, other: Attacked) -> Attacked:
     return Attacked(points, one.success | other.success, one.queries + other.queries)
 
 
-def white_box(model: nn.Module, x: Tensor, y: Tensor, ball: Ball, options: Mapping[str, Any]) -> Attacked:
-    """APGD with both losses.
+def white_box(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> Attacked:
+    """APGD with both losses, on every pixel by up to ``epsilon``.
 
-    ``options``: ``steps``, ``restarts`` and, if need be, ``batch_size``.
+    ``options``: ``steps`` and, if need be, ``batch_size``.
     """
-    how: Any = {name: options[name] for name in ("steps", "restarts")} | {
-        "batch_size": options.get("batch_size", AT_ONCE)
-    }
-    return worst(*(apgd(model, x, y, ball, loss=loss, **how) for loss in ("cross_entropy", "dlr")))
+    how: Any = {"steps": options["steps"], "batch_size": options.get("batch_size", AT_ONCE)}
+    ball, losses = Ball("inf", epsilon), ("cross_entropy", "dlr")
+    return worst(*(apgd(model, images.x, images.y, ball, loss=loss, **how) for loss in losses))

@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import nn
 
-from neuronal.attacks import Ball
 from neuronal.data import Split
 from neuronal.experiments import Recipe, Record, Work
 from neuronal.report import Column, Drawing, Table, blank, table
@@ -31,20 +30,15 @@ ONCE = ", one iteration"
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every network and seed: accuracy, accuracy under the white-box attack, couplings and slopes.
 
-    ``options``: ``norm``, ``epsilon``, ``images``, ``steps``, ``restarts`` and, if need be, ``batch_size``; ``rates`` and
+    ``options``: ``epsilon``, ``images``, ``steps`` and, if need be, ``batch_size``; ``rates`` and
     ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
     """
     options = setting.options
 
     def attacked(record: Record, model: nn.Module, test: Split) -> dict[str, Any]:
-        ball = Ball(options["norm"], options["epsilon"])
-        return {
-            "accuracy": record.metrics["accuracy"],
-            "robust": white_box(model, test.x, test.y, ball, options).robust_accuracy,
-            "parameters": record.metrics["parameters"],
-            "couplings": couplings(model),
-            "slopes": slopes(model),
-        }
+        row = {key: record.metrics[key] for key in ("accuracy", "parameters")}
+        left = white_box(model, test, options["epsilon"], options).robust_accuracy
+        return {**row, "robust": left, "couplings": couplings(model), "slopes": slopes(model)}
 
     rows = on_test_images(setting, work, "variants", attacked)
     return {"rows": rows, "epsilon": options["epsilon"], "images": options["images"]}
@@ -66,12 +60,10 @@ def behind(result: Result) -> list[Case]:
     """Points under attack by which networks with one iteration are above those whose equation is solved."""
     every, cases = by_data(result), []
     for data, networks in every.items():
-        for name in networks:
+        for name in [name for name in networks if name.endswith(ONCE)]:
             kind = name.removesuffix(ONCE)
-            if kind != name:
-                solved = networks[LEARNT if kind == "learnt" else kind]
-                label = f"{data}, " * (len(every) > 1) + kind
-                cases.append(Case(label, differences(networks[name], solved, at("robust"))))
+            values = differences(networks[name], networks[LEARNT if kind == "learnt" else kind], at("robust"))
+            cases.append(Case(f"{data}, " * (len(every) > 1) + kind, values))
     return cases
 
 
@@ -110,12 +102,10 @@ def figures(result: Result) -> list[Drawing]:
 
 
 def _lite(recipe: Recipe) -> tuple[Recipe, ...]:
-    solved = (fixed(recipe), fixed(recipe, -0.05))
-    once = (
-        replace(one, name=f"{one.name}{ONCE}", neuron_options={**dict(one.neuron_options), "steps": 1})
-        for one in solved
-    )
-    return (*pair(recipe), *solved, kind(recipe, f"learnt{ONCE}", steps=1), *once)
+    once: dict[str, dict[str, Any]] = {"learnt": {}}
+    once |= {f"coupling {size:g}": {"coupling": size, "learn_coupling": False} for size in (-0.5, -0.05)}
+    lite = (kind(recipe, f"{name}{ONCE}", **options, steps=1) for name, options in once.items())
+    return (*pair(recipe), fixed(recipe), fixed(recipe, -0.05), *lite)
 
 
 def _learnt(recipe: Recipe) -> tuple[Recipe, ...]:
