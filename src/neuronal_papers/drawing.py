@@ -24,6 +24,7 @@ class Line(NamedTuple):
     x: Sequence[float]
     curves: Sequence[Sequence[float]]
     style: str = "-"
+    has_markers: bool = True
 
 
 # What one line looks like
@@ -32,7 +33,8 @@ class Line(NamedTuple):
 def band(axes: Any, line: Line, middle: Callable[[Sequence[float]], float] = median) -> None:
     """Medians, and a band from the lowest to the highest seed."""
     columns = list(zip(*line.curves, strict=True))
-    how: dict[str, Any] = {"marker": MARKERS[line.number % len(MARKERS)], "markersize": 4, "linestyle": line.style}
+    marker = MARKERS[line.number % len(MARKERS)] if line.has_markers else ""
+    how: dict[str, Any] = {"marker": marker, "markersize": 4, "linestyle": line.style}
     axes.plot(line.x, list(map(middle, columns)), color=colour(line.number), label=line.label, **how)
     low, high = list(map(min, columns)), list(map(max, columns))
     axes.fill_between(line.x, low, high, color=colour(line.number), alpha=0.18, linewidth=0)

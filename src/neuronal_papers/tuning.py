@@ -58,6 +58,11 @@ def choices(setting: Setting, work: Work) -> list[Choice | None]:
     fields: Mapping[str, Any] = setting.options.get("tuned_at", {})
     work.say(f"learning rates of {', '.join(dict.fromkeys(recipe.name for recipe in setting.recipes))}")
     tries = [[replace(one, seeds=seeds, probes=(), lr=rate, **fields) for rate in rates] for one in setting.recipes]
+    return list(best_of(tries, work))
+
+
+def best_of(tries: Sequence[Sequence[Recipe]], work: Work) -> list[Choice]:
+    """What held-out data say of every list of recipes that differ in their rates, and the best of these."""
     # All at once, so that other processes find something to train too; and what is the same once.
     records: dict[str, list[Record]] = {}
     for record in work.records(list({one.fingerprint(): one for own in tries for one in own}.values())):

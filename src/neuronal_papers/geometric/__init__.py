@@ -4,29 +4,17 @@ Settings are those of the authors' code where it says more than the paper, or so
 """
 
 from neuronal_papers.geometric.boundaries import BOUNDARY_1D, BOUNDARY_2D
+from neuronal_papers.geometric.images import TABLE1, TABLE2
 from neuronal_papers.geometric.initialisation import INITIALISATION
 from neuronal_papers.geometric.learning_rates import LEARNING_RATE
 from neuronal_papers.geometric.motion import FIGURE2, FIGURE3
 from neuronal_papers.geometric.perturbation import PERTURBATION
-from neuronal_papers.geometric.resnet50 import TABLE1
 from neuronal_papers.geometric.uci import TABLE3
-from neuronal_papers.geometric.vgg6 import TABLE2
 from neuronal_papers.studies.geometric_same_rate import SAME_RATE
 
 ABOUT = (
     "Neural Characteristic Activation Analysis and Geometric Parameterization for ReLU Networks "
     "(Chen & Ge, arXiv:2305.15912): what holds"
 )
-REPRODUCTIONS = (
-    PERTURBATION,
-    BOUNDARY_1D,
-    BOUNDARY_2D,
-    FIGURE2,
-    FIGURE3,
-    SAME_RATE,
-    TABLE3,
-    TABLE2,
-    TABLE1,
-    INITIALISATION,
-    LEARNING_RATE,
-)
+FIGURES = (PERTURBATION, BOUNDARY_1D, BOUNDARY_2D, FIGURE2, FIGURE3, SAME_RATE)
+REPRODUCTIONS = (*FIGURES, TABLE3, TABLE2, TABLE1, INITIALISATION, LEARNING_RATE)

@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from math import log10
 from statistics import median
 from typing import Any
 
-from neuronal.experiments import Work, choose
-from neuronal.report import Column, Drawing, Table, blank, plain_numbers, table
+from neuronal.experiments import Work
+from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.geometric.comparison import leads, powers
-from neuronal_papers.geometric.drawing import BARS, means
-from neuronal_papers.geometric.methods import (
-    DATA,
-    FAILED,
-    FOUR,
-    METHOD,
-    RATES,
-    TEST,
-    Row,
-    by,
-    legend,
-    method_of,
-    written,
-)
+from neuronal_papers.geometric.comparison import leads, over
+from neuronal_papers.geometric.methods import DATA, FAILED, FOUR, METHOD, RATES, TEST, UNITS, Row, by, legend, method_of
 from neuronal_papers.geometric.motion import BANANA, MOONS
-from neuronal_papers.geometric.protocols import by_seed, groups_of, row_of
+from neuronal_papers.geometric.protocols import by_seed, row_of
 from neuronal_papers.geometric.uci import ONE_STEP, RECIPES
-from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within
+from neuronal_papers.judge import Above, Case, Claim, Result, Within
+from neuronal_papers.seeds import groups, log_ratios, with_error
+from neuronal_papers.tuning import best_of
 
 OPTIONS = {"rates": RATES, "holdout": 0.2}
 SMALL = by(replace(BANANA, protocol="clean", holdout=0.2), *FOUR)
@@ -38,19 +26,20 @@ SMALL = by(replace(BANANA, protocol="clean", holdout=0.2), *FOUR)
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe at every one of ``rates``, with all seeds, choices on ``holdout`` of the training data."""
-    rows, chosen = [], []
-    tried = [
+    tries = [
         [replace(recipe, lr=lr, holdout=setting.options["holdout"]) for lr in setting.options["rates"]]
         for recipe in setting.recipes
     ]
-    # All at once first: there is more to divide.
-    work.records([one for every in tried for one in every])
-    for recipe, every in zip(setting.recipes, tried, strict=True):
-        rows += [row_of(one, work) for one in every]
-        choice = choose(work.records(every), "lr")[0]
-        curve = [asdict(point) for point in choice.curve]
-        chosen.append({"data": recipe.data, "method": method_of(recipe), "best": choice.best, "curve": curve})
-    return {"rows": rows, "chosen": chosen}
+    chosen = [
+        {
+            "data": recipe.data,
+            "method": method_of(recipe),
+            "best": choice.best,
+            "curve": list(map(asdict, choice.curve)),
+        }
+        for recipe, choice in zip(setting.recipes, best_of(tries, work), strict=True)
+    ]
+    return {"rows": [row_of(one, work) for every in tries for one in every], "chosen": chosen}
 
 
 def best_rates(result: Result) -> list[Case]:
@@ -59,58 +48,42 @@ def best_rates(result: Result) -> list[Case]:
     By test results: what held-out data say is kept for all seeds together, and the best rates by these are in the table.
     """
     cases = []
-    for data in dict.fromkeys(row["data"] for row in result["result"]["rows"]):
-        rows = [row for row in result["result"]["rows"] if row["data"] == data]
-        best = {method: _best_by_seed([row for row in rows if row["method"] == method]) for method in FOUR}
-        for other in FOUR[:-1]:
-            ratios = [log10(best["GmP"][seed] / rate) for seed, rate in best[other].items() if seed in best["GmP"]]
-            cases.append(Case(f"{other}, {data}", ratios, rows[0].get("overlap", 0.0)))
+    for (data,), rows in groups(result["result"]["rows"], "data").items():
+        best = {method: _best_by_seed(own) for (method,), own in groups(rows, "method").items()}
+        own = best.pop("GmP")
+        cases += [Case(f"{name}, {data}", log_ratios(own, other), rows[0]["overlap"]) for name, other in best.items()]
     return cases
 
 
 def _best_by_seed(rows: Sequence[Row]) -> dict[int, float]:
     """The rate with the best test result; of equals the first."""
-    best: dict[int, tuple[float, float]] = {}
+    found: dict[int, list[tuple[float, float]]] = {}
     for row in rows:
         for seed, value in by_seed(row).items():
-            score = -value if row["measure"] == "rmse" else value
-            if seed not in best or score > best[seed][0]:
-                best[seed] = score, row["rate"]
-    return {seed: rate for seed, (_, rate) in best.items()}
+            found.setdefault(seed, []).append((-value if row["measure"] == "rmse" else value, row["rate"]))
+    return {seed: max(own, key=lambda pair: pair[0])[1] for seed, own in found.items()}
 
 
 def at_own_best(result: Result) -> list[Case]:
     """GmP less each other method, each at the rate that held-out data chose for it."""
     best = {(one["data"], one["method"]): one["best"] for one in result["result"]["chosen"]}
-    rows = [row for row in result["result"]["rows"] if row["rate"] == best[row["data"], row["method"]]]
-    return _gains(rows)
+    return _gains([row for row in result["result"]["rows"] if row["rate"] == best[row["data"], row["method"]]])
 
 
 def at_largest(result: Result) -> list[Case]:
     """The same at the largest rate of the list."""
-    return _gains(_largest(result))
-
-
-def turns(result: Result) -> list[Case]:
-    """The largest turns of any unit with GmP and with each other method, at the largest rate."""
-    return powers(_largest(result), "GmP", "largest_angle")
-
-
-def _largest(result: Result) -> list[Row]:
-    rows: list[Row] = result["result"]["rows"]
-    return [row for row in rows if row["rate"] == max(one["rate"] for one in rows)]
+    rows = result["result"]["rows"]
+    return _gains([row for row in rows if row["rate"] == max(one["rate"] for one in rows)])
 
 
 def _gains(rows: Sequence[Row]) -> list[Case]:
     """What GmP gains over each other method: points of accuracy, or percent of its RMSE."""
     cases = []
-    for group in groups_of(rows):
-        own = next((row for row in group if "estimate" in row and row["method"] == "GmP"), None)
-        is_error = own is not None and own["measure"] == "rmse"
-        factor = -100 / own["estimate"]["mean"] if own and is_error else 1.0
+    for (data,), group in groups(rows, "data").items():
+        errors = [row["estimate"]["mean"] for row in group if row["method"] == "GmP" and row.get("measure") == "rmse"]
+        factor = -100 / errors[0] if errors else 1.0
         for case in leads(group, "GmP"):
-            values = [factor * value for value in case.values]
-            cases.append(replace(case, label=f"{case.label}, {group[0]['data']}", values=values))
+            cases.append(replace(case, label=f"{case.label}, {data}", values=[factor * value for value in case.values]))
     return cases
 
 
@@ -124,24 +97,24 @@ CLAIMS = (
     ),
     _gain("At each one's own best rate GmP does best", at_own_best),
     _gain("At the largest rate, 1, GmP does best", at_largest),
-    Claim(
-        "At the largest rate, 1, units of GmP turn least in a step", turns, Below(), "powers of ten, GmP less the other"
-    ),
 )
 
 
 def tables(result: Result) -> list[Table]:
     """One line per method and rate; the tuned rate is marked."""
-    values = result["result"]
-    best = {(one["data"], one["method"]): one["best"] for one in values["chosen"]}
-    held = {(one["data"], one["method"], point["value"]): point for one in values["chosen"] for point in one["curve"]}
+    rows, chosen = result["result"]["rows"], result["result"]["chosen"]
+    best = {(one["data"], one["method"]): one["best"] for one in chosen}
+    held = {(one["data"], one["method"], point["value"]): point for one in chosen for point in one["curve"]}
 
     def rate(row: Row) -> str:
         return f"{row['rate']:g}{' (best)' * (best[row['data'], row['method']] == row['rate'])}"
 
     def held_out(row: Row) -> str | None:
         point = held[row["data"], row["method"], row["rate"]]
-        return written(point["mean"], point["error"], row.get("measure", "accuracy"))
+        return with_error(point["mean"], point["error"], *UNITS[row.get("measure", "accuracy")])
+
+    def turn(row: Row) -> float | None:
+        return median(row["largest_angle"]) if "largest_angle" in row else None
 
     columns = (
         DATA,
@@ -149,35 +122,24 @@ def tables(result: Result) -> list[Table]:
         Column("rate", rate),
         Column("held-out data", held_out),
         TEST,
-        Column(
-            "largest turn (°)", lambda row: f"{median(row['largest_angle']):.3g}" if "largest_angle" in row else None
-        ),
+        Column("largest turn (°)", turn, ".3g"),
         FAILED,
     )
     caption = (
         "accuracies in %, or RMSE, mean ± standard error over seeds; largest turn of any unit in a step, median over seeds; "
-        f"best: on held-out data; {legend(row['method'] for row in values['rows'])}"
+        f"best: on held-out data; {legend(rows)}"
     )
-    return [table(title_of(result), columns, values["rows"], caption)]
+    return [table(title_of(result), columns, rows, caption)]
 
 
 def figures(result: Result) -> list[Drawing]:
     """Test results over the rates, a figure for every set."""
     drawings = []
-    every = [row for row in result["result"]["rows"] if "estimate" in row]
-    for data in dict.fromkeys(row["data"] for row in every):
-        rows = [row for row in every if row["data"] == data]
-        factor = 100 if rows[0]["measure"] == "accuracy" else 1
-        with blank(f"{result['reproduction']}-{data}") as sheet:
-            for number, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
-                own = [row for row in rows if row["method"] == method]
-                values = [(row["estimate"]["mean"], row["estimate"]["standard_error"]) for row in own]
-                means(sheet.axes, number, method, [row["rate"] * 1.03**number for row in own], values, factor)
-            label = "test accuracy (%)" if factor > 1 else "test RMSE"
-            sheet.axes.set(xscale="log", xlabel="learning rate", ylabel=label)
-            plain_numbers(sheet.axes.xaxis)
-            sheet.axes.legend()
-        drawings.append(Drawing(sheet.svg, f"{data}: all rates", f"Means over seeds, {BARS}."))
+    for (data,), every in groups(result["result"]["rows"], "data").items():
+        rows = [{**row, "learning rate": row["rate"]} for row in every if "estimate" in row]
+        label = "test RMSE" if rows[0]["measure"] == "rmse" else "test accuracy (%)"
+        name = f"{result['reproduction']}-{data}"
+        drawings.append(over(name, f"{data}: all rates", rows, "method", "learning rate", {"ylabel": label}))
     return drawings
 
 
@@ -200,7 +162,7 @@ LEARNING_RATE = Reproduction(
     criteria=(
         "Ten times is between three and thirty times, in the mean over seeds of the rates at which each seed does best: by "
         "test results, as these are kept seed by seed; the rates chosen on held-out data, over all seeds together, are "
-        "marked in the table. The largest turn of a training is compared in powers of ten, seed by seed."
+        "marked in the table."
     ),
     departs=(
         "Every choice is made on held-out data; the networks are those of Figure 3 (and, at paper scale, Table 3). Rates "

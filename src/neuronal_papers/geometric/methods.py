@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from neuronal.experiments import Recipe
 from neuronal.report import Column
+from neuronal_papers.seeds import with_error
 
 Row = Mapping[str, Any]
 """What a result says of one recipe with all its seeds."""
@@ -32,6 +33,8 @@ METHODS = {
 FOUR = ("SP", "WN", "BN", "GmP")
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """For every method: the paper's list (Appendix C), and 1, as several do best at its end."""
+TUNING = {"rates": RATES, "holdout": 0.2, "tuning_seeds": 10}
+SMOKE = TUNING | {"rates": (0.01, 0.1), "tuning_seeds": 1}
 SHALLOW = Recipe(
     name="",
     model="mlp1",
@@ -50,20 +53,17 @@ HALF = (
 """What is the same wherever networks start as published."""
 TUNED = "Weak: rates are tuned with some of the seeds that are reported, for every method alike, on held-out data."
 """What is weak wherever both protocols are measured."""
+UNITS = {"rmse": (1.0, ".3f"), "accuracy": (100.0, ".2f"), "top5": (100.0, ".2f")}
+"""Factor and format a measure is written with."""
 
 
-class Unit(NamedTuple):
-    """Factor and format a measure is written with."""
+def by(
+    recipe: Recipe, *methods: str, rates: tuple[float, float] = (0.01, 0.1), outside: bool = True
+) -> tuple[Recipe, ...]:
+    """The recipe by each method.
 
-    factor: float
-    format: str
-
-
-UNITS = {"rmse": Unit(1.0, ".3f"), "accuracy": Unit(100.0, ".2f"), "top5": Unit(100.0, ".2f")}
-
-
-def by(recipe: Recipe, *methods: str, rates: tuple[float, float] = (0.01, 0.1)) -> tuple[Recipe, ...]:
-    """The recipe by each method; ``rates`` are the published ones, of the others and of GmP."""
+    ``rates`` are the published ones, of the others and of GmP; ``outside`` is where units of GmP have their scale.
+    """
     return tuple(
         replace(
             recipe,
@@ -71,7 +71,7 @@ def by(recipe: Recipe, *methods: str, rates: tuple[float, float] = (0.01, 0.1)) 
             family=METHODS[method].neuron,
             norm=METHODS[method].norm,
             lr=rates["GmP" in method],
-            model_options=dict(recipe.model_options) | ({"outside": True} if "GmP" in method else {}),
+            model_options=dict(recipe.model_options) | ({"outside": True} if outside and "GmP" in method else {}),
         )
         for method in methods
     )
@@ -82,28 +82,18 @@ def method_of(recipe: Recipe) -> str:
     return next(name for name, one in METHODS.items() if (one.neuron, one.norm) == (recipe.family, recipe.norm))
 
 
-def legend(methods: Iterable[str]) -> str:
-    """What the paper's short names stand for."""
-    return ", ".join(f"{name} {METHODS[name].words}" for name in dict.fromkeys(methods))
-
-
-def written(mean: float | None, error: float | None, measure: str) -> str | None:
-    """A mean with its error in the measure's own units and digits."""
-    if mean is None:
-        return None
-    factor, digits = UNITS[measure]
-    return format(factor * mean, digits) + ("" if error is None else f" ± {format(factor * error, digits)}")
+def legend(rows: Iterable[Row]) -> str:
+    """What the short names of the rows' methods stand for."""
+    return ", ".join(f"{name} {METHODS[name].words}" for name in dict.fromkeys(row["method"] for row in rows))
 
 
 def mean_of(row: Row) -> str | None:
     """The mean of a row with its standard error; nothing where all seeds failed."""
-    mean = row.get("estimate")
-    return written(mean["mean"], mean["standard_error"], row["measure"]) if mean else None
+    if "estimate" not in row:
+        return None
+    return with_error(row["estimate"]["mean"], row["estimate"]["standard_error"], *UNITS[row["measure"]])
 
 
 DATA, METHOD = Column("data", "data", is_text=True), Column("method", "method", is_text=True)
-RATE, TEST, FAILED = (
-    Column("rate", "rate", "g"),
-    Column("test", mean_of),
-    Column("failed", lambda row: len(row["failed"])),
-)
+RATE, TEST = Column("rate", "rate", "g"), Column("test", mean_of)
+FAILED = Column("failed", lambda row: len(row["failed"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import log2
 from statistics import median
 from typing import Any
@@ -14,30 +15,32 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from torch import nn
 
 from neuronal.data import Dataset, load
-from neuronal.experiments import Recipe, Work, cell_name, drawn, network
+from neuronal.experiments import Recipe, Work, drawn, network
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing, Table, blank, colour, plain_numbers, table
+from neuronal.report import Column, Drawing, Sheet, Table, blank, colour, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting
+from neuronal_papers.drawing import legend_above, panels
 from neuronal_papers.geometric import comparison, protocols
-from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, leads, powers
-from neuronal_papers.geometric.drawing import legend_above, panels
+from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, leads
 from neuronal_papers.geometric.methods import (
     FAILED,
     FOUR,
     HALF,
     METHOD,
     RATE,
-    RATES,
     SHALLOW,
+    SMOKE,
     TEST,
     TUNED,
+    TUNING,
     UNITS,
     Row,
     by,
     method_of,
 )
-from neuronal_papers.geometric.protocols import measure_of, row_of
-from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result
+from neuronal_papers.geometric.protocols import by_seed, row_of
+from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
+from neuronal_papers.seeds import groups, log_ratios
 
 SHOWN, OTHER = 0.1, 0.01
 """The rate at which the paper shows steps, and that of all methods but its own."""
@@ -68,10 +71,9 @@ BANANA = replace(
     probes=("hinge_motion",),
 )
 MOONS = replace(BANANA, name="moons", data="moons", redrawn=0.1, epochs=2, seeds=(0, 1))
-OPTIONS = {"best": "GmP", "rates": RATES, "holdout": 0.2, "tuning_seeds": 10, "same_rates": (OTHER, SHOWN)}
-SMOKE = OPTIONS | {"rates": (0.01, 0.1), "tuning_seeds": 1, "same_rates": (SHOWN,)}
+OPTIONS = TUNING | {"same_rates": (OTHER, SHOWN)}
 GRID = 33
-"""Points per side of what is drawn of a network of the plane."""
+"""Points per side of what is drawn of a network of the plane; four times as many on a line."""
 KEYS = {1: "distance", 2: "angle"}
 """What is followed of points and of lines."""
 SNAPSHOTS = {1: 20, 2: 40}
@@ -103,63 +105,45 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
 def _picture(recipe: Recipe, data: Dataset, work: Work) -> dict[str, Any]:
     """Motion of the first seed step by step, the places of its units, and what the network puts out."""
-    seed = recipe.seeds[0]
-    record, model = work.network(recipe, seed)
-    motion, name = record.probes["hinge_motion"], measure_of(record)
-    # A picture of other weights than those that were judged, copied there by whoever, would be worse than none.
-    if abs((test := _test(model, data)) - record.metrics[name]) > 0.01:
-        raise ValueError(
-            f"The weights kept of {recipe.name} at rate {recipe.lr:g} are not those of its record: test {name} "
-            f"{test:.4g}, in the record {record.metrics[name]:.4g}. Remove "
-            f"{(work.folder / 'cells' / cell_name(recipe, seed)).with_suffix('.safetensors')} and run again."
-        )
-    key, places = KEYS[data.shape[0]], motion["places"]
-    apart = -(-len(places) // SNAPSHOTS[data.shape[0]])
-    grid = _grid(*_window(data))
+    record, model = work.network(recipe, recipe.seeds[0])
+    motion, inputs = record.probes["hinge_motion"], data.shape[0]
+    places = motion["places"]
+    apart = -(-len(places) // SNAPSHOTS[inputs])
+    measure = "rmse" if data.task == "regression" else "accuracy"
     picture = {
         "method": method_of(recipe),
         "rate": recipe.lr,
-        "measure": name,
-        "test": record.metrics[name],
+        "measure": measure,
+        "test": record.metrics[measure],
         "every": motion["every"],
-        key: _short([motion[key]])[0],
+        KEYS[inputs]: _short([motion[KEYS[inputs]]])[0],
         "places": [[at, _short(where)] for at, where in (*places[:-1:apart], places[-1])],
-        "value": _shown(model, grid, data),
+        "value": _shown(model, data),
     }
     if data.task == "regression":
-        picture["value_at_start"] = _shown(network(recipe, data, seed), grid, data)
+        picture["value_at_start"] = _shown(network(recipe, data, recipe.seeds[0]), data)
     return picture
 
 
-def _test(model: nn.Module, data: Dataset) -> float:
-    scores = outputs(model, data.test.x).double()
-    if data.task == "regression":
-        return float((scores[:, 0] - data.test.y).square().mean().sqrt())
-    return float((scores.argmax(1) == data.test.y).double().mean())
+def _window(data: Dataset) -> list[list[float]]:
+    """Lowest and highest coordinates of the training points, with some room."""
+    x = data.train.x
+    return [(x.amin(0) - 0.3).tolist(), (x.amax(0) + 0.3).tolist()]
 
 
-def _window(data: Dataset) -> tuple[list[float], list[float]]:
-    low, high = (getattr(data.train.x, name)(0).tolist() for name in ("amin", "amax"))
-    return [value - 0.3 for value in low], [value + 0.3 for value in high]
-
-
-def _shown(model: nn.Module, grid: torch.Tensor, data: Dataset) -> list[float]:
-    """What is put out on the grid; of two classes, by how much the second is ahead."""
-    scores = outputs(model, grid).double()
+def _shown(model: nn.Module, data: Dataset) -> list[float]:
+    """What is put out on a grid; of two classes, by how much the second is ahead."""
+    sides = [torch.linspace(a, b, 4 * GRID // data.shape[0] ** 2) for a, b in zip(*_window(data), strict=True)]
+    scores = outputs(model, torch.cartesian_prod(*sides).view(-1, len(sides))).double()
     value = scores[:, 0] if data.task == "regression" else scores[:, 1] - scores[:, 0]
     return _short([value.tolist()])[0]
-
-
-def _grid(low: Sequence[float], high: Sequence[float]) -> torch.Tensor:
-    sides = [torch.linspace(a, b, GRID if len(low) == 2 else 4 * GRID) for a, b in zip(low, high, strict=True)]
-    return torch.cartesian_prod(*sides).view(-1, len(low))
 
 
 def _points(data: Dataset) -> dict[str, Any]:
     """What all pictures share: the window, some of the training points, and of a curve the truth."""
     low, high = _window(data)
     some = data.train.rows(slice(200))
-    shared: dict[str, Any] = {"low": low, "high": high, "points": _short(some.x.tolist())}
+    shared = {"low": low, "high": high, "points": _short(some.x.tolist())}
     shared["answers"] = [round(y, 3) for y in some.y.tolist()]
     if data.task == "regression":
         shared["truth"] = _short(torch.stack([data.test.x[:, 0], data.test.y], 1).tolist())
@@ -173,42 +157,38 @@ def _short(rows: Sequence[Sequence[float]]) -> list[list[float]]:
 
 def at_one_rate(result: Result) -> list[Case]:
     """GmP less each other method, as published, at every rate that all are trained with."""
-    cases = []
-    for rate in sorted({row["rate"] for row in result["result"]["same_rates"]}):
-        cases += [replace(case, label=f"{case.label} at {rate:g}") for case in leads(_at(result, rate), "GmP")]
-    return cases
+    rates = sorted(groups(result["result"]["same_rates"], "rate").items())
+    return [replace(one, label=f"{one.label} at {rate:g}") for (rate,), rows in rates for one in leads(rows, "GmP")]
 
 
-def _at(result: Result, rate: float) -> list[Row]:
-    return [row for row in result["result"]["same_rates"] if row["rate"] == rate]
+def steps(result: Result, key: str) -> list[Case]:
+    """Powers of ten between the largest steps with GmP and with each other method, seed by seed, at the rate shown."""
+    rows = [row for row in result["result"]["same_rates"] if row["rate"] == SHOWN]
+    values = {row["method"]: by_seed(row, key) for row in rows if key in row}
+    own = values.pop("GmP", {})
+    return [
+        Case(name, log_ratios(own, other), note=f"medians {median(own.values()):.3g} and {median(other.values()):.3g}")
+        for name, other in values.items()
+        if own
+    ]
 
 
 def below_one(result: Result) -> Evidence | None:
     """Figure 2c: the largest steps of points with GmP at the paper's rate."""
-    for row in _at(result, SHOWN):
-        if row["method"] == "GmP" and (moved := row.get("largest_distance")):
+    for row in result["result"]["same_rates"]:
+        if (row["method"], row["rate"]) == ("GmP", SHOWN) and (moved := row.get("largest_distance")):
             return Evidence(len(moved), sum(one >= 1 for one in moved), f"largest {max(moved):.3g}, {len(moved)} seeds")
     return None
 
 
-def _least(data: str, verb: str, key: str) -> tuple[Claim, Claim]:
-    """That boundaries move least with GmP: at the rate the paper shows, and at others."""
-    text, key = f"{data}: with GmP the boundary {verb} least per step, all at rate", f"largest_{key}"
-    shown, other = (
-        Claim(f"{text} {rate:g}", _steps(rate, key), Below(), "powers of ten, GmP less the other")
-        for rate in (SHOWN, OTHER)
-    )
-    return shown, replace(other, beyond_paper=True)
-
-
-def _steps(rate: float, key: str) -> Callable[[Result], list[Case]]:
-    return lambda result: powers(_at(result, rate), "GmP", key)
-
-
+_least = partial(Claim, side=Below(), unit="powers of ten, GmP less the other")
 LEVY_CLAIMS = (
     is_best("GmP", "Levy: GmP has the lowest RMSE", "published", errors=True),
     is_best("GmP", "Levy: GmP has the lowest RMSE", "clean", errors=True),
-    *_least("Levy", "moves", "distance"),
+    _least(
+        f"Levy: with GmP the boundary moves least per step, all at rate {SHOWN:g}",
+        partial(steps, key="largest_distance"),
+    ),
     Claim(
         "Levy: GmP has the lowest RMSE with every method at one rate (published)",
         at_one_rate,
@@ -222,13 +202,9 @@ LEVY_CLAIMS = (
 BANANA_CLAIMS = (
     is_best("GmP", "Banana: GmP has the highest accuracy", "published"),
     is_best("GmP", "Banana: GmP has the highest accuracy", "clean"),
-    *_least("Banana", "turns", "angle"),
-    Claim(
-        "Banana: GmP has the highest accuracy with every method at one rate (published)",
-        at_one_rate,
-        Above(),
-        unit="points, GmP less the other",
-        beyond_paper=True,
+    _least(
+        f"Banana: with GmP the boundary turns least per step, all at rate {SHOWN:g}",
+        partial(steps, key="largest_angle"),
     ),
     as_reported(ONE_RUN, "Banana: accuracies are those of the authors' notebook (published)"),
 )
@@ -237,58 +213,63 @@ BANANA_CLAIMS = (
 def tables(result: Result) -> list[Table]:
     """Both protocols; then every method at the same rates, with the largest steps of its units."""
 
-    def steps(key: str) -> Any:
-        return lambda row: f"{median(row[key]):.3g}, at most {max(row[key]):.3g}" if key in row else None
+    def largest(head: str, key: str) -> Column:
+        return Column(head, lambda row: f"{median(row[key]):.3g}, at most {max(row[key]):.3g}" if key in row else None)
 
-    columns = (
-        METHOD,
-        RATE,
-        TEST,
-        Column("largest turn (°)", steps("largest_angle")),
-        Column("largest shift", steps("largest_distance")),
-        FAILED,
-    )
+    turn, shift = largest("largest turn (°)", "largest_angle"), largest("largest shift", "largest_distance")
     caption = "largest of any unit in any step of a training: median over seeds, and the largest of all"
-    title = "Every method at the same rates, as published"
-    return [*comparison.tables(result), table(title, columns, result["result"]["same_rates"], caption)]
+    title, rows = "Every method at the same rates, as published", result["result"]["same_rates"]
+    return [*comparison.tables(result), table(title, (METHOD, RATE, TEST, turn, shift, FAILED), rows, caption)]
 
 
 def figures(result: Result) -> list[Drawing]:
     """Rate by rate: motion step by step, what every method learnt, and where its units went."""
     values, drawings = result["result"], []
-    draw = _curves if values["inputs"] == 1 else _planes
-    for rate in sorted({picture["rate"] for picture in values["pictures"]}):
-        pictures = [picture for picture in values["pictures"] if picture["rate"] == rate]
-        name = f"{result['reproduction']}-{rate:g}"
-        drawings += [_motion(name, pictures, values["inputs"]), *draw(name, pictures, values["drawn"])]
+    inputs, shared = values["inputs"], values["drawn"]
+    for (rate,), pictures in sorted(groups(values["pictures"], "rate").items()):
+        name, at = f"{result['reproduction']}-{rate:g}", f"all at rate {rate:g}"
+        with blank(f"{name}-motion") as sheet:
+            _motion(sheet.axes, pictures, inputs)
+        caption = f"The largest step of any unit, one seed of each method, {at}; the axis is logarithmic."
+        drawings.append(Drawing(sheet.svg, f"Motion, {at}", caption))
+        for kind, (draw, height, words) in KINDS[inputs].items():
+            with blank(f"{name}-{kind}") as sheet:
+                every = panels(sheet, len(pictures), 2, (3.2, height), sharex=True, sharey=kind != "Points")
+                for axes, picture in zip(every, pictures, strict=True):
+                    draw(axes, picture, shared)
+                _around(sheet, every, kind)
+            drawings.append(Drawing(sheet.svg, f"{kind}, {at}", f"{words} One seed of each method."))
     return drawings
 
 
-def _motion(name: str, pictures: Sequence[Row], inputs: int) -> Drawing:
+def _around(sheet: Sheet, every: Sequence[Any], kind: str) -> None:
+    """The legend of curves, and the labels of points."""
+    if kind == "Predictions":
+        legend_above(sheet, every, 4)
+    if kind == "Points":
+        for axes in every[-2:]:
+            axes.set(xlabel="where units switch")
+        for axes in every[::2]:
+            axes.set(ylabel="step")
+
+
+def _motion(axes: Any, pictures: Sequence[Row], inputs: int) -> None:
     """Figures 2c and 3i."""
-    label = "largest shift in a step" if inputs == 1 else "largest turn in a step (°)"
-    with blank(f"{name}-motion") as sheet:
-        for number, picture in enumerate(pictures):
-            # No motion at all has no place on a logarithmic axis.
-            values = [value or np.nan for value in picture[KEYS[inputs]]]
-            at = [picture["every"] * (i + 1) for i in range(len(values))]
-            sheet.axes.plot(at, values, color=colour(number), linewidth=0.9, label=picture["method"])
-        sheet.axes.set(xlabel="step", ylabel=label)
-        sheet.axes.set_yscale("log", base=2 if inputs == 1 else 10)
-        (powers_of_two if inputs == 1 else plain_numbers)(sheet.axes.yaxis)
-        sheet.axes.legend()
-    rate = f"{pictures[0]['rate']:g}"
-    caption = f"The largest step of any unit, one seed of each method, all at rate {rate}; the axis is logarithmic."
-    return Drawing(sheet.svg, f"Motion, all at rate {rate}", caption)
+    for number, picture in enumerate(pictures):
+        # No motion at all has no place on a logarithmic axis.
+        values = [value or np.nan for value in picture[KEYS[inputs]]]
+        steps = [picture["every"] * (i + 1) for i in range(len(values))]
+        axes.plot(steps, values, color=colour(number), linewidth=0.9, label=picture["method"])
+    axes.set(xlabel="step", ylabel="largest shift in a step" if inputs == 1 else "largest turn in a step (°)")
+    axes.set_yscale("log", base=2 if inputs == 1 else 10)
+    (_powers_of_two if inputs == 1 else plain_numbers)(axes.yaxis)
+    axes.legend()
 
 
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-"""Exponents as text: mathematical text is switched off."""
-
-
-def powers_of_two(axis: Any) -> None:
-    """``2⁻¹⁵`` at the ticks of an axis that is logarithmic to base 2."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"2{str(round(log2(value))).translate(RAISED)}"))
+def _powers_of_two(axis: Any) -> None:
+    """``2⁻¹⁵`` at the ticks of an axis that is logarithmic to base 2, as text: mathematical text is switched off."""
+    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"2{str(round(log2(value))).translate(raised)}"))
     axis.set_minor_formatter(NullFormatter())
 
 
@@ -298,70 +279,71 @@ def _heading(picture: Row) -> str:
     return f"{picture['method']}: " + (f"RMSE {number}" if picture["measure"] == "rmse" else f"{number}% right")
 
 
-def _curves(name: str, pictures: Sequence[Row], drawn: Mapping[str, Any]) -> list[Drawing]:
+def _prediction(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
     """Figures 2d to 2g."""
-    rate = f"{pictures[0]['rate']:g}"
-    truth, points = np.array(drawn["truth"]), np.array(drawn["points"])[:, 0]
-    with blank(f"{name}-curves") as sheet:
-        every = panels(sheet, len(pictures), 2, (3.2, 2.1), sharex=True, sharey=True)
-        for axes, picture in zip(every, pictures, strict=True):
-            x = np.linspace(drawn["low"][0], drawn["high"][0], len(picture["value"]))
-            axes.plot(truth[:, 0], truth[:, 1], color="#888888", linewidth=1, label="truth")
-            axes.plot(points, drawn["answers"], ".", color="#000000", markersize=3, label="training points")
-            axes.plot(x, picture["value_at_start"], ":", color=colour(0), linewidth=1.2, label="before training")
-            axes.plot(x, picture["value"], color=colour(1), linewidth=1.2, label="after training")
-            axes.set(title=_heading(picture))
-        legend_above(sheet, every, 4)
-    with blank(f"{name}-points") as spots:
-        every = panels(spots, len(pictures), 2, (3.2, 2.1), sharex=True)
-        for axes, picture in zip(every, pictures, strict=True):
-            for at, places in picture["places"]:
-                inside = [place[0] for place in places if abs(place[0]) <= 12]
-                axes.plot(inside, [at] * len(inside), "|", color=colour(0), markersize=4, markeredgewidth=0.6)
-            axes.set(title=picture["method"], xlim=(-12, 12))
-        for axes in every[-2:]:
-            axes.set(xlabel="where units switch")
-        for axes in every[::2]:
-            axes.set(ylabel="step")
-    caption = "Where the units switch, from the start (below) to the end; those outside of the picture are left out."
-    return [
-        Drawing(sheet.svg, f"Predictions, all at rate {rate}", "One seed of each method, with its test RMSE."),
-        Drawing(spots.svg, f"Points, all at rate {rate}", caption),
-    ]
+    x = np.linspace(shared["low"][0], shared["high"][0], len(picture["value"]))
+    axes.plot(*zip(*shared["truth"], strict=True), color="#888888", linewidth=1, label="truth")
+    points = [place for (place,) in shared["points"]]
+    axes.plot(points, shared["answers"], ".", color="#000000", markersize=3, label="training points")
+    axes.plot(x, picture["value_at_start"], ":", color=colour(0), label="before training")
+    axes.plot(x, picture["value"], color=colour(1), label="after training")
+    axes.set(title=_heading(picture))
 
 
-def _planes(name: str, pictures: Sequence[Row], drawn: Mapping[str, Any]) -> list[Drawing]:
-    """Figures 3a to 3h (ways) and 3j to 3m (borders)."""
-    rate = f"{pictures[0]['rate']:g}"
-    points, answers = np.array(drawn["points"]), np.array(drawn["answers"])
-    (left, bottom), (right, top) = drawn["low"], drawn["high"]
-    with blank(f"{name}-ways") as ways, blank(f"{name}-borders") as borders:
-        both = [panels(one, len(pictures), 2, (3.2, 2.5), sharex=True, sharey=True) for one in (ways, borders)]
-        for way, border, picture in zip(*both, pictures, strict=True):
-            paths = np.array([places for _, places in picture["places"]])
-            for unit in range(paths.shape[1]):
-                way.plot(paths[:, unit, 0], paths[:, unit, 1], color=colour(unit), linewidth=0.8)
-            way.set(title=picture["method"])
-            for label in (0, 1):
-                own = points[answers == label]
-                border.plot(own[:, 0], own[:, 1], ".", color=colour(label), markersize=2)
-            side = round(len(picture["value"]) ** 0.5)
-            grid = np.linspace(left, right, side), np.linspace(bottom, top, side)
-            border.contour(*grid, np.array(picture["value"]).reshape(side, side).T, levels=[0], colors="black")
-            border.set(title=_heading(picture))
-            for axes in (way, border):
-                axes.plot(paths[-1, :, 0], paths[-1, :, 1], "*", color="#D00000", markersize=7)
-                axes.set(xlim=(left, right), ylim=(bottom, top))
-    outside = "what is outside of the picture is left out"
-    most = max(len(picture["places"]) for picture in pictures)
-    told = f"From the origin, where every unit starts, to its end (stars), up to {most} snapshots of a training"
-    shown = "Training points, the border between the classes (black), and where units are at the end (stars)"
-    return [
-        Drawing(ways.svg, f"Ways of the units, all at rate {rate}", f"{told}, one seed of each method; {outside}."),
-        Drawing(borders.svg, f"Borders, all at rate {rate}", f"{shown}, one seed of each method; {outside}."),
-    ]
+def _spots(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+    for at, places in picture["places"]:
+        inside = [place for (place,) in places if abs(place) <= 12]
+        axes.plot(inside, [at] * len(inside), "|", color=colour(0), markersize=4)
+    axes.set(title=picture["method"], xlim=(-12, 12))
 
 
+def _way(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+    """Figures 3a to 3h."""
+    for number, path in enumerate(zip(*(places for _, places in picture["places"]), strict=True)):
+        axes.plot(*zip(*path, strict=True), color=colour(number), linewidth=0.8)
+    axes.set(title=picture["method"])
+    _ends(axes, picture, shared)
+
+
+def _border(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+    """Figures 3j to 3m."""
+    points, answers = np.array(shared["points"]), np.array(shared["answers"])
+    for label in (0, 1):
+        axes.plot(*points[answers == label].T, ".", color=colour(label), markersize=2)
+    grid = [np.linspace(low, high, GRID) for low, high in zip(shared["low"], shared["high"], strict=True)]
+    axes.contour(*grid, np.array(picture["value"]).reshape(GRID, GRID).T, levels=[0], colors="black")
+    axes.set(title=_heading(picture))
+    _ends(axes, picture, shared)
+
+
+def _ends(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+    """Where the units are at last."""
+    axes.plot(*zip(*picture["places"][-1][1], strict=True), "*", color="#D00000", markersize=7)
+    axes.set(
+        **{
+            f"{axis}lim": limits
+            for axis, limits in zip("xy", zip(shared["low"], shared["high"], strict=True), strict=True)
+        }
+    )
+
+
+Draw = Callable[[Any, Row, Mapping[str, Any]], None]
+OUTSIDE = "what is outside of the picture is left out."
+KINDS: Mapping[int, Mapping[str, tuple[Draw, float, str]]] = {
+    1: {
+        "Predictions": (_prediction, 2.1, "With the test RMSE."),
+        "Points": (_spots, 2.1, f"Where the units switch, from the start (below) to the end; {OUTSIDE}"),
+    },
+    2: {
+        "Ways of the units": (_way, 2.5, f"From the origin, where every unit starts, to its end (stars); {OUTSIDE}"),
+        "Borders": (
+            _border,
+            2.5,
+            f"Training points, the border between the classes (black), and where units are at the end (stars); {OUTSIDE}",
+        ),
+    },
+}
+"""Of networks with one input and with two: what is drawn of each method, how high, and what can be seen."""
 CRITERIA = (
     f"{BOTH} A boundary moves, or turns, least if in every pair the largest step of any unit in a training is smaller than "
     "with each other method, in powers of ten seed by seed. The paper shows steps at rate 0.1 and compares results at two "
@@ -372,7 +354,7 @@ FIGURE2 = Reproduction(
     title="Regression on a line: 100 points that move",
     where="Figure 2",
     scales={
-        "smoke": Setting(by(replace(LEVY, epochs=3, seeds=(0, 1)), *FOUR), SMOKE),
+        "smoke": Setting(by(replace(LEVY, epochs=3, seeds=(0, 1)), *FOUR), SMOKE | {"same_rates": (SHOWN,)}),
         "small": Setting(by(LEVY, *FOUR), OPTIONS | {"tuning_seeds": 3}),
         "paper": Setting(by(LEVY, *FOUR), OPTIONS),
     },
@@ -393,7 +375,7 @@ FIGURE3 = Reproduction(
     title="Classification in the plane: ten lines that turn",
     where="Figure 3",
     scales={
-        "smoke": Setting(by(MOONS, *FOUR), SMOKE),
+        "smoke": Setting(by(MOONS, *FOUR), SMOKE | {"same_rates": (SHOWN,)}),
         "small": Setting(by(BANANA, *FOUR), OPTIONS | {"tuning_seeds": 3}),
         "paper": Setting(by(BANANA, *FOUR), OPTIONS),
     },

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 from math import acos, degrees
 from typing import Any
 
@@ -17,15 +18,14 @@ from neuronal.ops.hinge import Hinge, hinge
 from neuronal.probes import motion
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.geometric.drawing import boundary
-from neuronal_papers.geometric.methods import legend
+from neuronal_papers.geometric.boundaries import boundary
+from neuronal_papers.geometric.methods import METHOD, legend
 from neuronal_papers.judge import Evidence, Fact, Result
+from neuronal_papers.seeds import groups
 
 SMALL, LARGE = 1e-3, 1.0
 """Norms of weights: about that of the paper's unit, and one."""
 OPTIONS = {"epsilons": (1e-4, 1e-3, 1e-2, 1e-1), "norms": (SMALL, 0.1, LARGE), "inputs": (2, 10, 100), "units": 1000}
-VARIANCES = (2.0, 0.5)
-"""Of the inputs batch norm sees, coordinate by coordinate in turn: with equal ones it is weight norm."""
 DRASTIC, SIMILAR = 10, 3
 """So many times what geometric units turn is drastic; at most so many times is similar."""
 UNDERSTATED = 0.9
@@ -40,36 +40,29 @@ def _standard(w: Tensor, b: Tensor, epsilon: float) -> Hinge:
     return hinge(w + epsilon, b + epsilon)
 
 
-def _weight_norm(w: Tensor, b: Tensor, epsilon: float) -> Hinge:
-    length, v = w.norm(dim=1) + epsilon, w + epsilon
-    return hinge((length / v.norm(dim=1)).unsqueeze(1) * v, b + epsilon)
+def _normed(w: Tensor, b: Tensor, epsilon: float, variances: tuple[float, float]) -> Hinge:
+    """Batch norm with inputs of these variances, coordinate by coordinate in turn: with equal ones it is weight norm."""
+    by_coordinate = w.new_tensor(variances).repeat(w.shape[1])[: w.shape[1]]
+    before, after = ((by_coordinate * v.square()).sum(1, keepdim=True).sqrt() for v in (w, w + epsilon))
+    return hinge((before + epsilon) / after * (w + epsilon), b + epsilon)
 
 
-def _batch_norm(w: Tensor, b: Tensor, epsilon: float) -> Hinge:
-    variances = w.new_tensor(VARIANCES).repeat(w.shape[1])[: w.shape[1]]
-
-    def deviation(v: Tensor) -> Tensor:
-        return (variances * v.square()).sum(1).sqrt()
-
-    gamma, v = deviation(w) + epsilon, w + epsilon
-    return hinge((gamma / deviation(v)).unsqueeze(1) * v, b + epsilon)
-
-
+@torch.no_grad()
 def _geometric(w: Tensor, b: Tensor, epsilon: float) -> Hinge:
     plain = torch.nn.Linear(w.shape[1], len(w), dtype=w.dtype)
-    with torch.no_grad():
-        plain.weight.copy_(w)
-        plain.bias.copy_(b)
-        layer = GeometricLinear.from_standard(plain)
-        for parameter in layer.parameters():
-            parameter.add_(epsilon)
-        return Hinge(layer.direction(), layer.offset if layer.offset is not None else b)
+    plain.weight.copy_(w)
+    plain.bias.copy_(b)
+    layer = GeometricLinear.from_standard(plain)
+    for parameter in layer.parameters():
+        parameter.add_(epsilon)
+    assert layer.offset is not None
+    return Hinge(layer.direction(), layer.offset)
 
 
 PERTURBED: dict[str, Callable[[Tensor, Tensor, float], Hinge]] = {
     "SP": _standard,
-    "WN": _weight_norm,
-    "BN": _batch_norm,
+    "WN": partial(_normed, variances=(1.0, 1.0)),
+    "BN": partial(_normed, variances=(2.0, 0.5)),
     "GmP": _geometric,
 }
 """The boundary after ``epsilon`` is added to every parameter, by parameterisation; all start from the same one."""
@@ -84,40 +77,30 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     # The paper's unit is numpy's first three normal numbers of seed 1, times 0.001.
     numbers = torch.from_numpy(1e-3 * np.random.RandomState(1).randn(3))
     w, b = numbers[:2].view(1, 2), numbers[2:]
-    rows = [_row(name, w, b, epsilon) for name in PERTURBED for epsilon in options["epsilons"]]
+    changes, many = list(product(PERTURBED, options["epsilons"])), []
     generator = torch.Generator().manual_seed(0)
-    many = [
-        row
-        for inputs in options["inputs"]
-        for norm in options["norms"]
-        for row in _many(inputs, norm, options["units"], options["epsilons"], generator)
-    ]
-    return {"rows": rows, "many": many, "start": _place(hinge(w, b))}
+    for inputs, norm in product(options["inputs"], options["norms"]):
+        directions = torch.randn(options["units"], inputs, generator=generator, dtype=torch.float64)
+        units = norm * directions / directions.norm(dim=1, keepdim=True)
+        offsets = norm * torch.randn(options["units"], generator=generator, dtype=torch.float64)
+        many += [{"norm": norm, **_turns(units, offsets, *change)} for change in changes]
+    return {"rows": [_row(w, b, *change) for change in changes], "many": many, "start": _place(hinge(w, b))}
 
 
-def _many(
-    inputs: int, norm: float, units: int, epsilons: tuple[float, ...], generator: torch.Generator
-) -> Iterator[dict[str, Any]]:
-    """How far units of one norm turn: median and largest angle, and the largest share of Theorem 3's bound."""
-    directions = torch.randn(units, inputs, generator=generator, dtype=torch.float64)
-    w = norm * directions / directions.norm(dim=1, keepdim=True)
-    b = norm * torch.randn(units, generator=generator, dtype=torch.float64)
-    for name, perturbed in PERTURBED.items():
-        for epsilon in epsilons:
-            angle = motion(hinge(w, b), perturbed(w, b, epsilon))[0]
-            bound = epsilon * (inputs - 1) ** 0.5
-            yield {
-                "method": name,
-                "inputs": inputs,
-                "norm": norm,
-                "epsilon": epsilon,
-                "median": degrees(angle.median().item()),
-                "largest": degrees(angle.max().item()),
-                "of_bound": angle.max().item() / bound,
-            }
+def _turns(w: Tensor, b: Tensor, name: str, epsilon: float) -> dict[str, Any]:
+    """How far units turn: median and largest angle, and the largest share of Theorem 3's bound."""
+    angle, inputs = motion(hinge(w, b), PERTURBED[name](w, b, epsilon))[0], w.shape[1]
+    return {
+        "method": name,
+        "inputs": inputs,
+        "epsilon": epsilon,
+        "median": degrees(angle.median().item()),
+        "largest": degrees(angle.max().item()),
+        "of_bound": angle.max().item() / (epsilon * (inputs - 1) ** 0.5),
+    }
 
 
-def _row(name: str, w: Tensor, b: Tensor, epsilon: float) -> dict[str, Any]:
+def _row(w: Tensor, b: Tensor, name: str, epsilon: float) -> dict[str, Any]:
     before, after = hinge(w, b), PERTURBED[name](w, b, epsilon)
     angle, distance = motion(before, after)
     # The authors' code takes the angle of a direction from its first coordinate alone.
@@ -190,31 +173,23 @@ CLAIMS = (
 
 def tables(result: Result) -> list[Table]:
     """The paper's unit, with what its figure shows beside; and many units."""
-    method = Column("method", "method", is_text=True)
-    one = [
-        method,
-        Column("change", "epsilon", ".3g"),
-        Column("angle (°)", "angle", ".3g"),
-        Column("drawn in the paper (°)", "published_angle", ".3g"),
-        Column("location moves by", "distance", ".3g"),
-    ]
-    heads = {"inputs": "inputs", "norm": "norm", "change": "epsilon", "median": "median", "largest": "largest"}
+    one = {"change": "epsilon", "angle (°)": "angle", "drawn in the paper (°)": "published_angle"}
+    one["location moves by"] = "distance"
+    many = {"inputs": "inputs", "norm": "norm", "change": "epsilon", "median": "median", "largest": "largest"}
+    shown, all_shown = ([METHOD, *(Column(head, key, ".3g") for head, key in keys.items())] for keys in (one, many))
     rows = result["result"]["rows"]
     some = [row for row in result["result"]["many"] if row["epsilon"] == IN_TABLE]
-    return [
-        table(title_of(result), one, rows, legend(row["method"] for row in rows)),
-        table("Many units, angle in degrees", [method, *(Column(h, key, ".3g") for h, key in heads.items())], some),
-    ]
+    return [table(title_of(result), shown, rows, legend(rows)), table("Many units, angle in degrees", all_shown, some)]
 
 
 def figures(result: Result) -> list[Drawing]:
     """Figure 1b to 1e: a line per change, the one of before in black, and where each is nearest to the origin."""
-    values, drawings = result["result"], []
-    for method in dict.fromkeys(row["method"] for row in values["rows"]):
+    drawings = []
+    for (method,), rows in groups(result["result"]["rows"], "method").items():
         with blank(f"{result['reproduction']}-{method}") as sheet:
-            boundary(sheet.axes, values["start"]["location"], values["start"]["normal"], "#000000", "before")
-            for number, row in enumerate(row for row in values["rows"] if row["method"] == method):
-                boundary(sheet.axes, row["location"], row["normal"], colour(number), f"{row['epsilon']:g}")
+            boundary(sheet.axes, result["result"]["start"], "#000000", "before")
+            for number, row in enumerate(rows):
+                boundary(sheet.axes, row, colour(number), f"{row['epsilon']:g}")
             sheet.axes.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5))
             sheet.axes.legend(title="added to all")
         caption = "Boundaries before and after; dotted, the way from the origin to the nearest point of each."
