@@ -287,6 +287,16 @@ CHECKED = {
     "cnn": (lambda: small("cnn", "implicit_bias", norm="none"), (2, 8, 8)),
     "batch norm": (lambda: stirred(small("cnn", "standard", norm="batch")), (2, 8, 8)),
     "residual": (lambda: small("resnet18", "standard", norm="none"), (2, 8, 8)),
+    "in place": (lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(6, 9), nn.PReLU(), nn.Linear(9, 4)), (6,)),
+    "mirrored": (
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect"),
+            nn.AdaptiveMaxPool2d(3),
+            nn.Flatten(),
+            nn.Linear(27, 4),
+        ),
+        (2, 8, 8),
+    ),
 }
 
 

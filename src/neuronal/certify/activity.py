@@ -116,7 +116,7 @@ def _layers(
     """For every ReLU what its pre-activations are known to do, and the dimension that holds its units."""
     made: dict[int, tuple[Step, list[Interval]]] = {}
     for step, inputs, _ in intervals(program.to(device="cpu"), low, high):
-        if isinstance(step.op, Kink) and step.op.is_relu:
+        if isinstance(step.op, Kink) and step.op.is_layer:
             yield _layer(model, step, inputs[0], made, cutoff)
         made[step.output] = (step, inputs)
 
@@ -306,7 +306,7 @@ def _units_first(y: Tensor, dim: int) -> Tensor:
 
 def _dead(program: Program, data: Tensor, dims: list[int]) -> list[tuple[int, ...]]:
     """For every ReLU the units that no row of the data makes active, in real numbers."""
-    relus = [step for step in program.steps if isinstance(step.op, Kink) and step.op.is_relu]
+    relus = [step for step in program.steps if isinstance(step.op, Kink) and step.op.is_layer]
     dim_of = {step.output: dim for step, dim in zip(relus, dims, strict=True)}
     ever: dict[int, Tensor] = {}
     for rows in data.double().cpu().split(ROWS):

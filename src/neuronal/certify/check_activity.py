@@ -42,9 +42,9 @@ def check_layer(certificate: Certificate, layer: nn.Module) -> None:
     )
     box = None if evidence.low is None and evidence.high is None else _box(evidence, (matrix.columns,))
     for unit in _dead(evidence, matrix.units, box):
-        require(box is not None, "units are dead on a box, and there is none")
+        assert box is not None
         row, constant = matrix.pulled_back([Fraction(int(i == unit)) for i in range(matrix.units)])
-        most = -_least([-v for v in row], -constant, *box, matrix.is_padded)  # type: ignore[misc]
+        most = -_least([-v for v in row], -constant, *box, matrix.is_padded)
         require(most <= Fraction(evidence.cutoff), f"unit {unit} is not dead on the box")
     if certificate.verdict == "refuted":
         require(evidence.by == "" and evidence.multipliers is None, "it is refuted and has a proof")
@@ -259,13 +259,14 @@ class Traced(Cloud):
 
     def __init__(self, rows: Sequence[Tensor], radius: Tensor, relus: list[Rectified]):
         super().__init__(rows, radius, 0.0)
-        self.relus, self.made, self.is_nonnegative = relus, None, False  # type: ignore[var-annotated]
+        self.relus, self.is_nonnegative = relus, False
+        self.made: object = None
 
     def like(self, rows: Sequence[Tensor], radius: Tensor) -> Cloud:
         return Traced(rows, radius, self.relus)
 
     def become(self, other: Cloud) -> Cloud:
-        self.made, self.is_nonnegative = other.made, other.is_nonnegative  # type: ignore[attr-defined]
+        self.made, self.is_nonnegative = other.made, other.is_nonnegative
         return super().become(other)
 
     def note(self, how: str, *parts: Any) -> Cloud:

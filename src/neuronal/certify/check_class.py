@@ -62,6 +62,7 @@ def check_hull(certificate: Certificate, model: nn.Module) -> None:
     for part, own in zip(parts, cuts, strict=True):
         leaves = _leaves(part, own)
         require(leaves is not None, "its cuts make no sense")
+        assert leaves is not None
         _require_proved(model, points, leaves, evidence.label, certificate.promise, roundings=3 * len(own))
 
 

@@ -67,7 +67,9 @@ class Grows(Mark):
 
 def exported_constant(model: nn.Module, x: Tensor) -> float | None:
     """A Lipschitz bound of the exported graph; None where a part is not known."""
-    found = walk(model, x, Grows(1.0), lambda name, given, node: Grows(RULES[name](_Call(given, node))))
+    # Taken apart, a PReLU is a choice by sign, of which no constant is known.
+    whole = (torch.ops.aten._prelu_kernel.default,)
+    found = walk(model, x, Grows(1.0), lambda name, given, node: Grows(RULES[name](_Call(given, node))), whole)
     return None if found is None else found.by
 
 
@@ -170,6 +172,15 @@ def _max_pool(call: _Call) -> float:
     return call.by * sqrt(prod(ceil(k / s) for k, s in zip(size, stride, strict=True)))
 
 
+def _adaptive_max_pool(call: _Call) -> float:
+    """A number is in as many windows as its places along each dimension are."""
+    places = []
+    for n, out in zip(call.size_of("self")[-2:], call["output_size"], strict=True):
+        windows = [range(i * n // out, -(-(i + 1) * n // out)) for i in range(out)]
+        places.append(max(sum(j in window for window in windows) for j in range(n)))
+    return call.by * sqrt(prod(places))
+
+
 def _batch_norm(call: _Call) -> float:
     scale = 1 / (call["running_var"].double() + call["eps"]).sqrt()
     return call.by * float((scale if call["weight"] is None else scale * call["weight"].double()).abs().max())
@@ -187,7 +198,7 @@ def _coupled(call: _Call) -> float:
 
 
 _SAME = "relu abs neg tanh sigmoid clamp hardtanh constant_pad_nd"
-_WEIGHED = "view permute clone alias slice select unsqueeze squeeze expand mean avg_pool2d"
+_WEIGHED = "view permute clone alias index slice select unsqueeze squeeze expand mean avg_pool2d"
 RULES: dict[str, Callable[[_Call], float]] = {
     **dict.fromkeys(_SAME.split(), lambda call: call.by),
     **dict.fromkeys(_WEIGHED.split(), _weighed),
@@ -200,6 +211,8 @@ RULES: dict[str, Callable[[_Call], float]] = {
     "mul": _product,
     "cat": _joined,
     "max_pool2d_with_indices": _max_pool,
+    "adaptive_max_pool2d": _adaptive_max_pool,
+    "_prelu_kernel": lambda call: call.by * max(1.0, float(call["weight"].abs().max())),
     "_native_batch_norm_legit_no_training": _batch_norm,
     "mean_field": _coupled,
 }

@@ -115,7 +115,7 @@ class Cloud:
         raise NoRule("The checker has no rule for numbers that leave torch, or decide what is computed.")
 
     __bool__ = __float__ = __int__ = __index__ = __iter__ = __contains__ = __array__ = __reduce_ex__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __pow__ = __matmul__ = __setitem__ = __dlpack__ = _refuse  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = __pow__ = __matmul__ = __setitem__ = __dlpack__ = _refuse
     __hash__ = object.__hash__
 
     def note(self, how: str, *parts: Any) -> Cloud:
@@ -246,7 +246,7 @@ def averaged(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
 def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     """Linear maps and convolutions: input, weight, bias, options."""
 
-    def rule(input: Cloud, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Cloud:
+    def rule(input: Any, weight: Any, bias: Any = None, *args: Any, **kwargs: Any) -> Cloud:
         if isinstance(weight, Cloud) or isinstance(bias, Cloud) or not isinstance(input, Cloud):
             raise NoRule("The checker has no rule for weights or biases that depend on the input.")
         w = _wide(weight)
@@ -488,7 +488,18 @@ def dropout(x: Cloud, p: float = 0.5, training: bool = False, inplace: bool = Fa
     return x
 
 
-COPIES = ("flatten", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "contiguous", "clone", "expand")
+COPIES: tuple[str, ...] = (
+    "flatten",
+    "view",
+    "reshape",
+    "permute",
+    "transpose",
+    "unsqueeze",
+    "squeeze",
+    "contiguous",
+    "clone",
+    "expand",
+)
 COPIES += ("narrow", "unflatten", "swapaxes", "movedim")
 RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for name in (*COPIES, "flip", "detach")}
 RULES |= {name: weighted(getattr(F, name)) for name in ("linear", "conv1d", "conv2d", "conv3d")}

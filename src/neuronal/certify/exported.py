@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -21,20 +21,36 @@ class Mark:
 Rule = Callable[[str, dict[str, Any], fx.Node], Any]
 
 
-def walk(model: nn.Module, x: Tensor, mark: Mark, rule: Rule) -> Any:
+def walk(model: nn.Module, x: Tensor, mark: Mark, rule: Rule, whole: Sequence[Any] = ()) -> Any:
     """What is known of the output, the input being marked; None where the model cannot be exported or a rule raises.
 
     ``rule(name, arguments, node)`` is asked for the mark of each operation on marked values; all else is computed.
+    Operations in ``whole`` are not taken apart before.
     """
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            program = torch.export.export(model, (x,), strict=False).run_decompositions()
+            # A model that works in place on its input would give that back too.
+            table = torch.export.default_decompositions()
+            for operation in whole:
+                table.pop(operation, None)
+            program = torch.export.export(_OnCopy(model), (x,), strict=False).run_decompositions(table)
             result = _Walk(program.module(), rule).run(mark)
     except Exception:
         # Whatever export or a graph cannot do, the answer is the same: not confirmed.
         return None
     return result if isinstance(result, Mark) else None
+
+
+class _OnCopy(nn.Module):
+    """The model, given a copy of its input."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Any:
+        return self.model(x.clone())
 
 
 def leaves(value: Any) -> list[Any]:

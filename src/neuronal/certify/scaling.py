@@ -199,7 +199,7 @@ def _departs_precisely(model: nn.Module, x: Tensor, s: float) -> bool:
     precise, wide = deepcopy(model).double(), x.double()
     base, shaken, once, twice = (call_on_copy(precise, wide * factor)[0] for factor in (1.0, 1 + 2.0**-48, s, s * s))
     noise = (shaken - base).norm() / base.norm().clamp(min=1e-300)
-    return departure(base, once, twice) > max(1e-6, 200 * noise.item())
+    return departure(base, once, twice) > max(1e-6, 200 * float(noise))
 
 
 def _counterexample(model: nn.Module, x: Tensor) -> tuple[Tensor, float, float] | None:

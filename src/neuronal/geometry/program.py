@@ -196,10 +196,12 @@ class Concat:
 class Kink:
     """x where x > 0, slope * x elsewhere: ReLU (slope 0), LeakyReLU, PReLU, abs (slope -1).
 
-    ``slope`` broadcasts over a batch.
+    ``slope`` broadcasts over a batch. ``is_layer``: it is a ReLU of the model itself, and not a part of another operation
+    such as a clamp.
     """
 
     slope: Tensor
+    is_layer: bool = False
 
     def __call__(self, x: Tensor) -> Tensor:
         return x.relu() if self.is_relu else torch.where(x > 0, x, x * self.slope)
@@ -214,7 +216,7 @@ class Kink:
         return bool(((self.slope == 0) | (self.slope.abs() == 1)).all())
 
     def map_tensors(self, move: Callable[[Tensor], Tensor]) -> Kink:
-        return Kink(move(self.slope))
+        return Kink(move(self.slope), self.is_layer)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from neuronal.geometry.recorder import Call, Rule
 
 
 def _relu(call: Call) -> int:
-    return call.add(Kink(call.like(0.0)), call.value())
+    return call.add(Kink(call.like(0.0), is_layer=True), call.value())
 
 
 def _leaky_relu(call: Call) -> int:

@@ -1,0 +1,48 @@
+"""The campaign against certificates: a minute of it here, an hour with ``-m slow``."""
+
+import pytest
+
+from tests.soundness.campaign import Counts, attack, campaign, network
+
+
+def seen_by(numbers):
+    counts = Counts()
+    for number in numbers:
+        counts.add(attack(number))
+    return counts
+
+
+def test_a_short_campaign_finds_nothing_false():
+    counts = seen_by(range(24))
+    assert counts.false == []
+    assert counts.samples > 300_000
+    certified = sum(n for name, n in counts.answers.items() if name.endswith(": certified"))
+    assert sum(counts.unconfirmed.values()) < 0.05 * certified
+    kinds = {network(number)[2] for number in range(24)}
+    assert {"one row", "cnn float64", "mlp float64", "mlp"} <= kinds
+
+
+def test_the_campaign_finds_what_is_false(monkeypatch):
+    """A maker that says the opposite of what holds is found at once."""
+    from dataclasses import replace
+
+    import tests.soundness.campaign as attacked
+
+    honest = attacked.certify_ball
+    monkeypatch.setattr(
+        attacked,
+        "certify_ball",
+        lambda *given, **how: (
+            one
+            if (one := honest(*given, **how)).evidence is None
+            else replace(one, evidence=replace(one.evidence, radius=1e4 * one.evidence.radius))
+        ),
+    )
+    assert any("ball" in line for line in seen_by(range(6)).false)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * 3600)
+def test_an_hour_finds_nothing_false():
+    counts, _ = campaign(60.0, first=100_000)
+    assert counts.false == []
