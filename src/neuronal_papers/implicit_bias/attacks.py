@@ -14,8 +14,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuronal import attacks
-from neuronal.attacks import Attacked, Ball, pgd
+from neuronal.attacks import (
+    Attacked,
+    Ball,
+    apgd,
+    more_steps_help,
+    pgd,
+    pixle,
+    reaches_everything,
+    solver_does_not_matter,
+    white_box_is_strongest,
+)
 from neuronal.convert import convert
 from neuronal.data import Split
 from neuronal.experiments import Record, Work
@@ -77,12 +86,10 @@ def _checks(model: nn.Module, images: Split, options: Mapping[str, Any]) -> list
         return white_box(model, images, epsilon, {"steps": count})
 
     checks = [
-        attacks.reaches_everything(once(1.0, steps[-1])),
-        attacks.white_box_is_strongest(found["white_box"], black),
-        attacks.more_steps_help(partial(once, epsilon), steps),
-        attacks.solver_does_not_matter(
-            model, lambda one: attacks.apgd(one, x, y, ball, steps=steps[0], batch_size=AT_ONCE)
-        ),
+        reaches_everything(once(1.0, steps[-1])),
+        white_box_is_strongest(found["white_box"], black),
+        more_steps_help(partial(once, epsilon), steps),
+        solver_does_not_matter(model, lambda one: apgd(one, x, y, ball, steps=steps[0], batch_size=AT_ONCE)),
     ]
     return [asdict(check) for check in checks]
 
@@ -191,7 +198,7 @@ def moved(setting: Setting, work: Work) -> dict[str, Any]:
     marks = [2 + options["iterations"] * count for count in range(options["restarts"] + 1)]
 
     def attacked(_: Record, model: nn.Module, test: Split) -> dict[str, Any]:
-        found = attacks.pixle(model, test.x, test.y, batch_size=AT_ONCE, **options)
+        found = pixle(model, test.x, test.y, batch_size=AT_ONCE, **options)
         asked = torch.where(found.success, found.queries, torch.iinfo(torch.long).max)
         return {"accuracy": [(asked > mark).double().mean().item() for mark in marks], "images": len(test)}
 
