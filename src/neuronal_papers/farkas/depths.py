@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from neuronal.experiments import Recipe
 from neuronal_papers.farkas import networks as nets
 from neuronal_papers.farkas.errors import error_table
-from neuronal_papers.farkas.networks import CIFAR, IMAGENET, PUBLISHED, SIZES, TINY, WORDS, farkasnet, normed
+from neuronal_papers.farkas.networks import CIFAR, IMAGENET, PUBLISHED, SIZES, TINY, farkasnet, normed
 from neuronal_papers.farkas.runs import CRITERIA, lower_error, same_error
 from neuronal_papers.judge import Claim, Result
 
@@ -27,20 +27,21 @@ def with_norm(margin: float, *depths: int) -> Claim:
     return same_error(text, margin, nets.by_depth("batch", *depths))
 
 
-def reported(networks: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
-    """Errors with batch norm and, where there are more numbers, without, by name; then the parameters."""
-    rows: dict[str, dict[str, float]] = {}
-    for name, (first, *others) in networks.items():
-        parameters = {"parameters": others[1]} if len(others) > 1 else {}
-        rows[f"{name}, {WORDS['batch']}"] = {"error": first} | parameters
-        rows |= {f"{name}, {WORDS['none']}": {"error": error} | parameters for error in others[:1]}
-    return rows
+def reported(
+    name: str, depths: Sequence[int], errors: Sequence[float], parameters: Sequence[int] = ()
+) -> dict[str, dict[str, float]]:
+    """The paper's errors of networks of these depths, by name, and how many parameters they have."""
+    rows = {depth: {"error": error} for depth, error in zip(depths, errors, strict=True)}
+    for depth, number in zip(depths, parameters, strict=False):
+        rows[depth]["parameters"] = number
+    return {name.format(depth): row for depth, row in rows.items()}
 
 
 # Table 1
 
 DEPTHS_10, DEPTHS_100 = (18, 34, 50, 101), (34, 50, 101)
-PUBLISHED_18 = "FarkasNet18 as published, no norm"
+RESNETS, FARKASNETS = (797_034, 488_714, 1_521_578, 2_711_850), (304_255, 525_864, 1_519_862, 2_826_408)
+"""Parameters the paper gives."""
 TABLE1 = error_table(
     name="farkas/table1_cifar10",
     title="Errors on CIFAR-10 with and without batch norm",
@@ -54,26 +55,17 @@ TABLE1 = error_table(
         without_norm(*DEPTHS_10),
         lower_error(
             "Without batch norm FarkasNet18 as published has a lower error than ResNet18 of 2.6 times its size",
-            {"": (PUBLISHED_18, "ResNet18, no norm")},
+            {"": ("FarkasNet18 as published, no norm", "ResNet18, no norm")},
         ),
         with_norm(SIMILAR_10, *DEPTHS_10),
     ),
     criteria=CRITERIA,
-    # The FarkasNet18 without norm is that of the authors' size.
     reported={
-        name.replace("FarkasNet18, no norm", PUBLISHED_18): row
-        for name, row in reported(
-            {
-                "ResNet18": (7.01, 12.51, 797_034),
-                "ResNet34": (6.79, 9.90, 488_714),
-                "ResNet50": (5.04, 24.53, 1_521_578),
-                "ResNet101": (4.95, 25.25, 2_711_850),
-                "FarkasNet18": (6.87, 10.83, 304_255),
-                "FarkasNet34": (6.50, 9.45, 525_864),
-                "FarkasNet50": (5.03, 19.84, 1_519_862),
-                "FarkasNet101": (4.98, 15.38, 2_826_408),
-            }
-        ).items()
+        **reported("ResNet{}, batch norm", DEPTHS_10, (7.01, 6.79, 5.04, 4.95), RESNETS),
+        **reported("FarkasNet{}, batch norm", DEPTHS_10, (6.87, 6.50, 5.03, 4.98), FARKASNETS),
+        **reported("ResNet{}, no norm", DEPTHS_10, (12.51, 9.90, 24.53, 25.25), RESNETS),
+        **reported("FarkasNet{} as published, no norm", DEPTHS_10[:1], (10.83,), FARKASNETS),
+        **reported("FarkasNet{}, no norm", DEPTHS_100, (9.45, 19.84, 15.38), FARKASNETS[1:]),
     },
     departs=(
         f"At scale small: {nets.SHORT} epochs with batch norm, {nets.SHORT_PLAIN} without and {nets.SHORT_DEEP} from 50 "
@@ -100,16 +92,12 @@ TABLE2 = error_table(
         classes=100,
     ),
     claims=(without_norm(*DEPTHS_100), with_norm(SIMILAR, *DEPTHS_100)),
-    reported=reported(
-        {
-            "ResNet34": (30.95, 40.10),
-            "ResNet50": (23.43, 55.05),
-            "ResNet101": (22.90, 54.02),
-            "FarkasNet34": (30.34, 34.70),
-            "FarkasNet50": (23.88, 43.93),
-            "FarkasNet101": (23.22, 42.94),
-        }
-    ),
+    reported={
+        **reported("ResNet{}, batch norm", DEPTHS_100, (30.95, 23.43, 22.90)),
+        **reported("FarkasNet{}, batch norm", DEPTHS_100, (30.34, 23.88, 23.22)),
+        **reported("ResNet{}, no norm", DEPTHS_100, (40.10, 55.05, 54.02)),
+        **reported("FarkasNet{}, no norm", DEPTHS_100, (34.70, 43.93, 42.94)),
+    },
     departs=(
         "Cutout is that of CIFAR-10: the paper does not say another. Of ResNet50 without norm one of the paper's "
         f"three runs failed. {SIZES} The authors' FarkasNets stand beside as published."
@@ -135,16 +123,10 @@ TABLE3 = error_table(
             nets.by_depth("batch", 101, 152),
         ),
     ),
-    reported=reported(
-        {
-            "ResNet50": (25.64,),
-            "ResNet101": (23.23,),
-            "ResNet152": (22.26,),
-            "FarkasNet50": (23.70,),
-            "FarkasNet101": (23.74,),
-            "FarkasNet152": (22.17,),
-        }
-    ),
+    reported={
+        **reported("ResNet{}, batch norm", DEPTHS, (25.64, 23.23, 22.26)),
+        **reported("FarkasNet{}, batch norm", DEPTHS, (23.70, 23.74, 22.17)),
+    },
     departs=(
         "The paper's code for ImageNet is not public: rate 0.1, batches of 256, weight decay 1e-4, cuts at 30, 60 "
         "and 80 per cent and random resized crops are our choice. Networks have their full width; FarkasNets are "

@@ -91,27 +91,22 @@ def _given(head: str, key: str, style: str, reported: Mapping[str, Mapping[str, 
 
 
 def _rate(row: Row) -> str:
-    """The one chosen, or its own if some run broke down at each."""
-    if all(point["failed"] for point in row["tuning"]):
-        return f"{row['rate']:g}, not chosen"
     return f"{row['rate']:g}{end_of_list(row['rate'], [point['value'] for point in row['tuning']])}"
 
 
 def _tried(rows: Sequence[Row]) -> Table:
     """What held-out images say of every rate."""
     rates = dict.fromkeys(point["value"] for row in rows for point in row["tuning"])
-    columns = [NETWORK, *(Column(f"{rate:g}", f"{rate:g}") for rate in rates)]
-    shown = [
-        {"name": row["name"]} | {f"{point['value']:g}": _held_out(point) for point in row["tuning"]} for row in rows
-    ]
+    columns = [NETWORK, *(Column(f"{rate:g}", partial(_held_out, rate=rate)) for rate in rates)]
     caption = (
         "error (%) on held-out images by learning rate, mean over the seeds rates are tried with; one at which some of them "
         "broke down is not chosen"
     )
-    return table("Rates tried", columns, shown, caption)
+    return table("Rates tried", columns, rows, caption)
 
 
-def _held_out(point: Mapping[str, Any]) -> str:
+def _held_out(row: Row, rate: float) -> str:
+    point = next(point for point in row["tuning"] if point["value"] == rate)
     return f"{point['failed']} broke down" if point["failed"] else f"{100 * (1 - point['mean']):.2f}"
 
 

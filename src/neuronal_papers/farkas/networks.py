@@ -156,15 +156,14 @@ def scales(
 
 
 SIZES = (
-    "ResNets are the authors' (797,034, 488,714, 1,521,578 and 2,711,850 parameters), but for the batch norm of "
-    "their logits, which their FarkasNets have not, and are FarkasNets with plain units: a 1x1 convolution and "
-    "average pooling between stages, batch norm without parameters after every ReLU. FarkasNets have the same layout "
-    "and as many parameters, up to 1.1% fewer, where the authors' 18 has 304,255. In a block the channel that "
-    "balances takes the place of the last one, whose skip is dropped; the authors' blocks grow by one channel. The "
-    "last bias is the paper's maximum, which farkas/margin compares with a strict one; the last convolution of a "
-    "bottleneck starts as torch does it, where the authors' starts six times smaller. Sums are the paper's; the "
-    "authors' code has means everywhere; what is called as published is so in size and start. The last, smaller "
-    "batch of an epoch is kept."
+    "ResNets are the authors' (797,034, 488,714, 1,521,578 and 2,711,850 parameters), but for the batch norm of their "
+    "logits, which their FarkasNets have not, and are FarkasNets with plain units: a 1x1 convolution and average "
+    "pooling between stages, batch norm without parameters after every ReLU. FarkasNets have the same layout and as "
+    "many parameters, up to 1.1% fewer, where the authors' 18 has 304,255. In a block the channel that balances takes "
+    "the place of the last one, whose skip is dropped; the authors' blocks grow by one channel. The last bias is the "
+    "paper's maximum, which farkas/margin compares with a strict one; the last convolution of a bottleneck starts as "
+    "torch does it, where the authors' starts six times smaller. Sums are the paper's; the authors' code has means "
+    "everywhere; what is called as published is so in size and start. The last, smaller batch of an epoch is kept."
 )
 """What is the same of all networks of the tables."""
 

@@ -111,14 +111,13 @@ TABLE4 = error_table(
         "FarkasNet34, rate 0.05": {"error": 7.12},
     },
     departs=(
-        f"At scale small: {nets.SHORT} epochs with batch norm and {nets.SHORT_PLAIN} without, instead of 200, the rate cut "
-        "at the same shares of them; so few epochs favour large rates; inputs are normalised at the two larger rates only, "
-        "padding being the mean then. FarkasNet34 has the layout of that of Table 1, but means, and a last layer of each "
-        "block that starts at zero, as in the paper. FixUp34 has 5, 5 and 5 blocks of 16 channels at first, which Fixup's "
-        "own code calls 32, one bias per channel where that has single numbers, and a tenth of the rate for scalars; "
-        "whether the authors had that, or mixup, they do not say. The paper shows one rate for each, and no normalised "
-        "inputs; for ResNet34 without norm it has "
-        "9.18% here and 9.90% in Table 1."
+        f"At scale small: {nets.SHORT} epochs with batch norm and {nets.SHORT_PLAIN} without, instead of 200, the rate "
+        "cut at the same shares of them; so few epochs favour large rates; inputs are normalised at the two larger "
+        "rates only, padding being the mean then. FarkasNet34 has the layout of that of Table 1, but means, and a last "
+        "layer of each block that starts at zero, as in the paper. FixUp34 has 5, 5 and 5 blocks of 16 channels at "
+        "first, which Fixup's own code calls 32, one bias per channel where that has single numbers, and a tenth of "
+        "the rate for scalars; whether the authors had that, or mixup, they do not say. The paper shows one rate for "
+        "each, and no normalised inputs; for ResNet34 without norm it has 9.18% here and 9.90% in Table 1."
     ),
 )
 
