@@ -19,11 +19,10 @@ from neuronal.nn import ImplicitBiasLinear
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.implicit_bias.networks import NEURONS
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
 from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, at, by_network, differences, over_seeds, percents
 
-SIDE = 1.0
-"""The square is from minus this to this."""
 STEP = 1e-4
 """Along the boundary, between the two gradients whose angle is the curvature."""
 PAIRS = 4000
@@ -42,7 +41,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     def shown(item: Mapping[str, Any]) -> dict[str, Any]:
         kind, seed = item["kind"], item["seed"]
-        neuron = "implicit_bias" if kind else "standard"
+        neuron = NEURONS[bool(kind)]
         work.say(f"{kind or neuron}, seed {seed}")
         with seeded(seed):
             fixed = {**kind, "learn_coupling": False} if kind else None
@@ -75,18 +74,20 @@ def _shape(model: nn.Module, grid: int, with_picture: bool) -> dict[str, Any]:
     for module in model.double().modules():
         if isinstance(module, ImplicitBiasLinear):
             module.tolerance = 1e-11
+    found: dict[str, Any] = {"curvature": 0.0, "hollow": 0.0}
     with evaluating(model):
         points = boundary(model, grid)
-        found = {"curvature": 0.0, "hollow": 0.0}
         if len(points):
-            bend = curvature(model, points).quantile(0.9).item()
-            found = {"curvature": bend, "hollow": min(hollowness(model, grid, label) for label in (0, 1))}
-    picture = {"boundary": [[round(v, 3) for v in point] for point in points.tolist()]} if with_picture else {}
-    return found | picture
+            found["curvature"] = curvature(model, points).quantile(0.9).item()
+            found["hollow"] = min(hollowness(model, grid, label) for label in (0, 1))
+    if with_picture:
+        found["boundary"] = [[round(place, 3) for place in point] for point in points.tolist()]
+    return found
 
 
 def _grid(grid: int) -> Tensor:
-    line = torch.linspace(-SIDE, SIDE, grid, dtype=torch.float64)
+    """So many points per side of the square from -1 to 1."""
+    line = torch.linspace(-1, 1, grid, dtype=torch.float64)
     return torch.stack(torch.meshgrid(line, line, indexing="ij"), 2)
 
 
@@ -153,15 +154,14 @@ def hollow(result: Result, neuron: str) -> list[Case]:
         if one["neuron"] == neuron:
             values = [100 * run["hollow"] for run in one["runs"]]
             many = sum(value >= CONVEX for value in values)
-            note = (
-                f"{many} of {len(values)} seeds at {CONVEX:g}% or more, the largest {max(values):.1f}%" if many else ""
-            )
-            cases.append(Case(_label(one), values, note=note))
+            note = f"{many} of {len(values)} seeds at {CONVEX:g}% or more, the largest {max(values):.1f}%"
+            cases.append(Case(_label(one), values, note=note * bool(many)))
     return cases
 
 
-def bending(result: Result, key: str, fixed: str) -> list[Case]:
+def bending(result: Result, key: str) -> list[Case]:
     """How much more the boundary bends at the next larger slope, or size of a negative coupling; the other is fixed."""
+    fixed = {"coupling": "slope", "slope": "coupling"}[key]
     chosen = [one for one in networks(result)[1:] if one[fixed] == result["options"][fixed] and one["coupling"] < 0]
     return [
         Case(f"{later[key]:g} after {earlier[key]:g}", differences(later, earlier, at("curvature"), 1.0))
@@ -224,13 +224,8 @@ PLANE: Mapping[str, Any] = {
     "seeds": tuple(range(10)),
 }
 TINY = {**PLANE, "couplings": (-0.5, -1.0), "slopes": (3.0, 10.0), "epochs": 2, "grid": 21, "seeds": (0,)}
-FULL = {
-    **PLANE,
-    "couplings": (-0.1, -0.5, -1.0, -2.0, 0.05),
-    "slopes": (1.0, 3.0, 10.0, 30.0),
-    "epochs": 400,
-    "grid": 201,
-}
+MORE = {"couplings": (-0.1, -0.5, -1.0, -2.0, 0.05), "slopes": (1.0, 3.0, 10.0, 30.0)}
+FULL = {**PLANE, **MORE, "epochs": 400, "grid": 201}
 MIDPOINTS: Any = {"unit": "% of midpoints outside the rounder class", "digits": ".2f"}
 BENDS = "more curvature of the boundary's strongest tenth"
 BOUNDARY_2D = Reproduction(
@@ -255,17 +250,9 @@ BOUNDARY_2D = Reproduction(
             needs="some",
             **MIDPOINTS,
         ),
-        Claim(
-            "The boundary becomes more curved with the size of a negative coupling",
-            partial(bending, key="coupling", fixed="slope"),
-            Above(),
-            BENDS,
-        ),
-        Claim(
-            "The boundary becomes more curved with the slope",
-            partial(bending, key="slope", fixed="coupling"),
-            Above(),
-            BENDS,
+        *(
+            Claim(f"The boundary becomes more curved with the {what}", partial(bending, key=key), Above(), BENDS)
+            for key, what in (("coupling", "size of a negative coupling"), ("slope", "slope"))
         ),
     ),
     tables=tables,

