@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neuronal.experiments import Recipe, Work
-from neuronal.report import Drawing, Table
+from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.judge import Claim, Fact, Finding, Result, judge
 
 SCALES = {
@@ -83,3 +83,12 @@ class Reproduction:
 def title_of(result: Result) -> str:
     """Title of the first table of a result."""
     return f"{result['title']} ({result['where']}; scale {result['scale']})"
+
+
+def one_table(columns: Sequence[Column], caption: str = "", *, rows: str = "rows") -> Callable[[Result], list[Table]]:
+    """Tables of a reproduction that has one: a line for each of the ``rows`` it measured."""
+
+    def tables(result: Result) -> list[Table]:
+        return [table(title_of(result), columns, result["result"][rows], caption)]
+
+    return tables

@@ -18,8 +18,8 @@ from neuronal.certify import certify_segments
 from neuronal.data import load
 from neuronal.experiments import Recipe, Record, Share, Work, same_class_pairs
 from neuronal.geometry import group_by_pattern, lower, outputs, pieces
-from neuronal.report import Column, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import Column
+from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
 from neuronal_papers.seeds import NETWORK, NEURON, Row, groups
 from neuronal_papers.tuning import measured
@@ -185,10 +185,6 @@ CAPTION = (
 )
 
 
-def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, result["result"]["rows"], CAPTION)]
-
-
 PAIRS = Reproduction(
     name="zero_bias/pairs",
     title="Random pairs of test images of one class: what is proved of all images between",
@@ -212,7 +208,7 @@ PAIRS = Reproduction(
         ),
         Claim("As many are proved with biases as without", _without_less_with, Within(ALIKE), beyond_paper=True),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS, CAPTION),
     criteria=f"Most is more than {MOST:g}%; shares are alike within {ALIKE:g} points.",
     departs=(
         "Not in the paper, which looks at equal patterns only; networks of its kind and larger ones, on data it does not "

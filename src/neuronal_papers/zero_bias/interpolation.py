@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from neuronal.experiments import Record, Work, same_class_pairs
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing, Table, blank, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import Column, Drawing, blank
+from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.judge import Below, Evidence, Fact, Result
 from neuronal_papers.seeds import Row
 from neuronal_papers.studies.pairs import MOST, PROVED, RUN, classified, count, examine, kinds, proved
@@ -147,10 +147,6 @@ INTERPOLANTS = Column("interpolants changed", lambda row: f"{row['changed']:,}/{
 COLUMNS = (*RUN, count("equal patterns", "same_pattern"), INTERPOLANTS, *PROVED)
 
 
-def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, result["result"]["rows"])]
-
-
 def figures(result: Result) -> list[Drawing]:
     """The paper's grid of images: the outer ones are real, those between are mixtures."""
     drawings = []
@@ -216,7 +212,7 @@ INTERPOLATION = Reproduction(
             "Such guarantees hardly exist in networks with biases", "random pairs proved", Below(MOST), _with_biases
         ),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS),
     figures=figures,
     criteria=(
         f"Many pairs are more than {MANY:g}% of all with one predicted class, few are some and no more. Guarantees are "

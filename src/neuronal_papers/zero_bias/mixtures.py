@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from neuronal.certify import Budget, certify_cone, certify_hull
 from neuronal.experiments import Recipe, Record, Work
 from neuronal.geometry import outputs
-from neuronal.report import Column, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import Column
+from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.judge import Above, Claim, Evidence, Fact, Result
 from neuronal_papers.seeds import Row
 from neuronal_papers.studies.pairs import MOST, PROVED, RUN, classified, counts, kinds, proved
@@ -147,10 +147,6 @@ COLUMNS = (
 )
 
 
-def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, result["result"]["rows"])]
-
-
 def _setting(*recipes: Recipe, **options: int) -> Setting:
     return Setting(both(*recipes), {**options, "cone": False})
 
@@ -173,7 +169,7 @@ CONVEX_REGION = Reproduction(
         Fact("Such guarantees hardly exist in networks with biases (Theorem 3)", _guaranteed_with_biases),
         _most("hulls"),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS),
     criteria=(
         "One mixture of another class would refute the theorem. With biases the same guarantee exists in a network if it "
         f"has inputs of one pattern and class, and no mixture has another class. Most is more than {MOST:g}%."

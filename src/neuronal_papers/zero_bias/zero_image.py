@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import log
 from typing import Any
 
@@ -11,12 +11,12 @@ import torch
 from neuronal.convert import from_source, input_shape
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing, Table, blank, colour, plain_numbers, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import Column, Drawing
+from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Evidence, Fact, Result
+from neuronal_papers.seeds import NETWORK, NEURON, Row, groups
 from neuronal_papers.zero_bias.networks import FASHION_CNN, MNIST_FCN, both, smoke
-
-Row = Mapping[str, Any]
 
 WEIGHTS: Mapping[str, Mapping[str, Any]] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
 """What asks each library for a model with its published weights."""
@@ -62,64 +62,55 @@ def _row(name: str, neuron: str, seed: int, probabilities: list[float]) -> dict[
 
 
 def _is_uniform(row: Row) -> bool:
-    entropy: float = row["entropy"]
-    return abs(entropy - 1) < UNIFORM
+    return bool(abs(row["entropy"] - 1) < UNIFORM)
 
 
-def _without_biases(result: Result) -> Evidence:
-    rows = [row for row in result["result"]["rows"] if row["neuron"] == "zero_bias"]
-    uniform = sum(map(_is_uniform, rows))
-    lowest = min((row["entropy"] for row in rows), default=0.0)
-    numbers = f"{uniform} of {len(rows)} networks; entropy {lowest:.6f} of the largest possible, or more"
-    return Evidence(len(rows), len(rows) - uniform, numbers)
+def _beliefs(neuron: str, expected: bool) -> Callable[[Result], Evidence | None]:
+    """Whether the beliefs of every network of this neuron are uniform, or are not."""
 
+    def evidence(result: Result) -> Evidence | None:
+        rows = [row for row in result["result"]["rows"] if row["neuron"] == neuron]
+        if not rows:
+            return None
+        against = sum(_is_uniform(row) != expected for row in rows)
+        entropies, largest = ([row[key] for row in rows] for key in ("entropy", "largest"))
+        numbers = f"largest probability {min(largest):.3f} to {max(largest):.3f} of {rows[0]['classes']} classes"
+        if expected:
+            numbers = f"entropy {min(entropies):.6f} of the largest possible, or more"
+        return Evidence(len(rows), against, f"{len(rows) - against} of {len(rows)} networks; {numbers}")
 
-def _with_biases(result: Result) -> Evidence:
-    rows = [row for row in result["result"]["rows"] if row["neuron"] == "standard"]
-    uniform, largest = sum(map(_is_uniform, rows)), [row["largest"] for row in rows]
-    numbers = f"{len(rows) - uniform} of {len(rows)} networks"
-    if rows:
-        numbers += f"; largest probability {min(largest):.3f} to {max(largest):.3f} of {rows[0]['classes']} classes"
-    return Evidence(len(rows), uniform, numbers)
+    return evidence
 
 
 def _published(result: Result) -> Evidence | None:
     """Every published model prefers classes; EfficientNet less than the ResNets, and ViT more than they."""
-    if not result["options"].get("pretrained"):
-        return None
     rows = [row for row in result["result"]["rows"] if not row["neuron"]]
-    numbers = "entropy " + ", ".join(f"{row['name']} {row['entropy']:.3f}" for row in rows)
     kinds = [[row["entropy"] for row in rows if kind in row["name"]] for kind in ("efficientnet", ":resnet", "vit")]
-    in_order = all(kinds) and min(kinds[0]) > max(kinds[1]) and min(kinds[1]) > max(kinds[2])
-    against = sum(map(_is_uniform, rows)) + (all(kinds) and not in_order)
-    return Evidence(len(rows), against, numbers, undecided=int(not all(kinds)))
+    if not result["options"].get("pretrained") or not all(kinds):
+        return None
+    efficientnet, resnet, vit = kinds
+    is_in_order = min(efficientnet) > max(resnet) and min(resnet) > max(vit)
+    numbers = "entropy " + ", ".join(f"{row['name']} {row['entropy']:.3f}" for row in rows)
+    return Evidence(len(rows), sum(map(_is_uniform, rows)) + (not is_in_order), numbers)
 
 
 COLUMNS = (
-    Column("network", "name", is_text=True),
-    Column("neuron", "neuron", is_text=True),
+    NETWORK,
+    NEURON,
     Column("seed", "seed"),
     Column("entropy (1 = uniform)", "entropy", ".4f"),
     Column("largest probability", "largest", ".4f"),
 )
 
 
-def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, result["result"]["rows"])]
-
-
 def figures(result: Result) -> list[Drawing]:
-    first: dict[tuple[str, str], Row] = {}
-    for row in result["result"]["rows"]:
-        first.setdefault((row["name"], row["neuron"]), row)
-    with blank(f"{result['reproduction']}-zero") as sheet:
-        for number, ((name, neuron), row) in enumerate(first.items()):
-            label, p = f"{name}, {neuron}" if neuron else name, row["probabilities"]
-            sheet.axes.plot(range(1, len(p) + 1), p, color=colour(number), marker=".", label=label)
-        sheet.axes.set(xlabel="classes, the likeliest first", ylabel="probability", yscale="log")
-        plain_numbers(sheet.axes.yaxis)
-        sheet.axes.legend()
-    return [Drawing(sheet.svg, "Zero image", "Probabilities at the image that is zero everywhere; one seed of each.")]
+    lines = []
+    for number, ((name, neuron), (row, *_)) in enumerate(groups(result["result"]["rows"], "name", "neuron").items()):
+        p = row["probabilities"]
+        lines.append(Line(number, f"{name}, {neuron}" if neuron else name, range(1, len(p) + 1), [p]))
+    axes = {"xlabel": "classes, the likeliest first", "ylabel": "probability", "yscale": "log"}
+    caption = "Probabilities at the image that is zero everywhere; one seed of each."
+    return [chart(f"{result['reproduction']}-zero", "Zero image", lines, axes, caption, draw=marked)]
 
 
 PUBLISHED = tuple(
@@ -136,15 +127,15 @@ ZERO_IMAGE = Reproduction(
     },
     measure=measure,
     claims=(
-        Fact("Without biases every class is equally likely at the zero image", _without_biases),
-        Fact("Networks with biases prefer some classes at the zero image", _with_biases),
+        Fact("Without biases every class is equally likely at the zero image", _beliefs("zero_bias", True)),
+        Fact("Networks with biases prefer some classes at the zero image", _beliefs("standard", False)),
         Fact(
             "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily",
             _published,
             reproduce_with="--scale paper",
         ),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS),
     figures=figures,
     criteria=(
         f"A belief is uniform if its entropy is the largest possible to {UNIFORM:g}, and prefers some classes if it is not."
