@@ -12,22 +12,13 @@ from neuronal_papers.zero_bias.expressiveness import EXPRESSIVENESS
 from neuronal_papers.zero_bias.interpolation import INTERPOLATION
 from neuronal_papers.zero_bias.mixtures import CONE, CONVEX_REGION
 from neuronal_papers.zero_bias.ntk import NTK
-from neuronal_papers.zero_bias.table1 import (
-    FIXUP_OR_NF,
-    TABLE1_CIFAR_RESNET18,
-    TABLE1_FASHION_CNN,
-    TABLE1_IMAGENET_RESNET50,
-    TABLE1_MNIST_FCN,
-)
+from neuronal_papers.zero_bias.table1 import FIXUP_OR_NF, TABLE1
 from neuronal_papers.zero_bias.training_curves import TRAINING_CURVES
 from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 
 ABOUT = "Scalar Invariant Networks with Zero Bias (Geng, Xu, Ye & Si, arXiv:2211.08486): what holds"
 REPRODUCTIONS: tuple[Reproduction, ...] = (
-    TABLE1_MNIST_FCN,
-    TABLE1_FASHION_CNN,
-    TABLE1_CIFAR_RESNET18,
-    TABLE1_IMAGENET_RESNET50,
+    *TABLE1,
     AUGMENTATION,
     INTERPOLATION,
     CONVEX_REGION,

@@ -8,8 +8,7 @@ from statistics import fmean
 
 from neuronal_papers.core import Setting
 from neuronal_papers.judge import Below, Case, Claim, Result, Within
-from neuronal_papers.zero_bias.networks import FACTORS, FASHION_CNN, both, less, smoke
-from neuronal_papers.zero_bias.table1 import CLEAR, TABLE1_MNIST_FCN, curves_of
+from neuronal_papers.zero_bias.table1 import CLEAR, FACTORS, FASHION_CNN, TABLE1_MNIST_FCN, both, less, smoke
 
 AUGMENTED = replace(FASHION_CNN, name="Fashion-MNIST CNN, augmented", family="standard", contrast=FACTORS)
 # Points of accuracy within which two networks are called comparable; the paper gives no number.
@@ -24,10 +23,10 @@ def _lags(lowest: float, highest: float) -> Callable[[Result], list[Case]]:
     """
 
     def cases(result: Result) -> list[Case]:
-        zero_bias, biased, augmented = (curves_of(row, result) for row in result["result"]["rows"])
+        zero_bias, biased, augmented = result["result"]["rows"]
         places = [place for place, factor in enumerate(FACTORS) if lowest <= factor <= highest]
-        found = [less(f"at {FACTORS[place]:g}", augmented, zero_bias, place) for place in places]
-        behind = fmean(less("", biased, augmented).values)
+        found = [less(result, augmented, zero_bias, f"at {FACTORS[place]:g}", place) for place in places]
+        behind = fmean(less(result, biased, augmented).values)
         if behind <= COMPARABLE:
             return found
         note = f"undertrained, at full contrast {behind:.1f} points behind itself without augmentation"

@@ -20,7 +20,7 @@ from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import Line, chart, classes, every_seed
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import NEURON, Row, by_network
-from neuronal_papers.zero_bias.networks import BOTH
+from neuronal_papers.zero_bias.table1 import BOTH
 
 RADII = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 TASKS = {
@@ -28,8 +28,6 @@ TASKS = {
     "Dir 2": {pi / 5: (0,) * 6, 3 * pi / 5: (1,) * 6, 6 * pi / 5: (0,) * 6, 9 * pi / 5: (1,) * 6},
 }
 """Angles of the rays of each task, and the classes of their points."""
-# A score bends where its second difference is more than this part of its largest value.
-BEND = 1e-3
 
 
 def task(name: str) -> tuple[Tensor, Tensor]:
@@ -59,7 +57,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             "scales": certify_scaling(model, x[:2]).verdict == "certified",
             "along": _along(model),
         }
-        return {"row": item | row, "picture": item | {"regions": _regions(model)}}
+        return {"row": {**item, **row}, "picture": {**item, "regions": _regions(model)}}
 
     kinds = [{"task": name, "neuron": neuron} for name in TASKS for neuron in BOTH]
     items = [kind | {"seed": seed} for kind in kinds for seed in options["seeds"]]
@@ -112,22 +110,6 @@ def _cannot(result: Result) -> Evidence:
     if all(row["scales"] for row in kind["runs"]):
         numbers += "; certified: scores scale with the radius, so along a ray the class cannot change"
     return Evidence(len(kind["runs"]), sum(map(_is_whole, kind["runs"])), numbers)
-
-
-def _bend(neuron: str, expected: bool) -> Callable[[Result], Evidence]:
-    def evidence(result: Result) -> Evidence:
-        bent = [bends(row) for kind in _kinds(result, neuron) for row in kind["runs"]]
-        numbers = f"the score bends along the first ray in {sum(bent)} of {len(bent)} networks"
-        return Evidence(len(bent), bent.count(not expected), numbers)
-
-    return evidence
-
-
-def bends(row: Row) -> bool:
-    """Whether the score along the first ray has more than one linear piece."""
-    score = row["along"]["score"]
-    largest = max(map(abs, score))
-    return any(abs(a - 2 * b + c) > BEND * largest for a, b, c in zip(score, score[1:], score[2:], strict=False))
 
 
 # How it is shown
@@ -208,14 +190,12 @@ EXPRESSIVENESS = Reproduction(
             _can("zero_bias", "Dir 2"),
         ),
         Fact("With biases both can be fitted", _can("standard", "Dir 1", "Dir 2")),
-        Fact("Without biases a ray stays within one region", _bend("zero_bias", False)),
-        Fact("With biases rays traverse several regions", _bend("standard", True)),
     ),
     tables=tables,
     figures=figures,
     criteria=(
         "A task can be fitted if one seed or more fits all points; that none does shows nothing, unless it is proved that "
-        f"none can. A score bends along a ray where its second difference is more than {BEND:g} of its largest value."
+        "none can."
     ),
     departs=(
         "Rays, radii, widths (3 layers, as in the paper) and training are our choice: the paper gives a picture only. What "

@@ -19,7 +19,7 @@ from neuronal_papers.judge import Below, Evidence, Fact, Result
 from neuronal_papers.seeds import Row
 from neuronal_papers.studies.pairs import MOST, PROVED, RUN, classified, count, examine, kinds, proved
 from neuronal_papers.tuning import measured
-from neuronal_papers.zero_bias.networks import MNIST_FCN, both, smoke
+from neuronal_papers.zero_bias.table1 import MNIST_FCN, both, smoke
 
 STEPS = 1000
 """Interpolants per pair, as in the paper."""
@@ -43,7 +43,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         alike = pairs_of_equal_pattern(model, x, predicted, most, mixed)
         return found | {
             "interpolants": STEPS * len(alike),
-            "changed": interpolants_that_differ(model, x, predicted, alike),
+            "changed": count_changed(model, x, predicted, alike, [between(STEPS)] * len(alike)),
             "pictures": _pictures(x, (predicted == y).tolist(), alike),
         }
 
@@ -58,40 +58,47 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
 def pairs_of_equal_pattern(
     model: nn.Module, x: Tensor, predicted: Tensor, count: int, generator: torch.Generator
-) -> list[tuple[int, int]]:
+) -> list[list[int]]:
     """``count`` random pairs with one pattern and one predicted class, less those whose images are the same."""
     if not count:
         return []
     every = torch.ones_like(predicted, dtype=torch.bool)
     a, b = same_class_pairs(kinds(model, x, predicted), every, count, generator)
-    return [(i, j) for i, j in zip(a.tolist(), b.tolist(), strict=True) if not torch.equal(x[i], x[j])]
+    return [[i, j] for i, j in zip(a.tolist(), b.tolist(), strict=True) if not torch.equal(x[i], x[j])]
 
 
-def interpolants_that_differ(
-    model: nn.Module, x: Tensor, predicted: Tensor, pairs: Sequence[tuple[int, int]], *, steps: int = STEPS
+def mixtures(x: Tensor, group: list[int] | Tensor, weights: Tensor) -> Tensor:
+    """Mixtures of the images of a group, one for each row of ``weights``."""
+    return (weights @ x[group].flatten(1)).view(len(weights), *x.shape[1:])
+
+
+def count_changed(
+    model: nn.Module, x: Tensor, predicted: Tensor, groups: Sequence[list[int] | Tensor], weights: Sequence[Tensor]
 ) -> int:
-    """How many of ``steps`` evenly spaced images between the two of each pair have another class."""
-    t = torch.linspace(0, 1, steps).view(-1, *[1] * (x.dim() - 1))
+    """How many mixtures have another class than the members of their group."""
     different = 0
-    for i, j in pairs:
-        between = torch.lerp(x[i].expand(steps, *x.shape[1:]), x[j].expand(steps, *x.shape[1:]), t)
-        different += int((outputs(model, between).argmax(1).cpu() != predicted[i]).sum())
+    for group, own in zip(groups, weights, strict=True):
+        different += int((outputs(model, mixtures(x, group, own)).argmax(1).cpu() != predicted[group[0]]).sum())
     return different
 
 
-def _pictures(x: Tensor, right: Sequence[bool], pairs: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def between(steps: int) -> Tensor:
+    """Weights of evenly spaced images between two."""
+    t = torch.linspace(0, 1, steps)
+    return torch.stack([1 - t, t], 1)
+
+
+def _pictures(x: Tensor, right: Sequence[bool], pairs: Sequence[list[int]]) -> list[dict[str, Any]]:
     """Pairs both classified right (Figure 7), and pairs both classified wrong (Figure 8), where there are any."""
     # Pairs that look most different first: those are worth a picture.
     pairs = sorted(pairs, key=lambda pair: -(x[pair[0]] - x[pair[1]]).norm().item())
     chosen = {wanted: [pair for pair in pairs if {right[i] for i in pair} == {wanted}] for wanted in (True, False)}
-    return [{"right": of, "rows": [_row(x[i], x[j]) for i, j in own[:ROWS]]} for of, own in chosen.items() if own]
+    return [{"right": of, "rows": [_row(x, pair) for pair in own[:ROWS]]} for of, own in chosen.items() if own]
 
 
-def _row(a: Tensor, b: Tensor) -> dict[str, Any]:
-    """A few images from ``a`` to ``b``, as bytes in text: (images, channels, height, width)."""
-    t = torch.linspace(0, 1, SHOWN).view(-1, *[1] * a.dim())
-    images = torch.lerp(a.expand(SHOWN, *a.shape), b.expand(SHOWN, *b.shape), t)
-    pixels = (images * 255).round().clamp(0, 255).to(torch.uint8)
+def _row(x: Tensor, pair: list[int]) -> dict[str, Any]:
+    """A few images from one to the other, as bytes in text: (images, channels, height, width)."""
+    pixels = (mixtures(x, pair, between(SHOWN)) * 255).round().clamp(0, 255).to(torch.uint8)
     return {"shape": list(pixels.shape), "base64": b64encode(pixels.numpy().tobytes()).decode()}
 
 

@@ -7,29 +7,84 @@ from dataclasses import replace
 from statistics import fmean, variance
 from typing import Any
 
+from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Work, estimate
 from neuronal.report import Drawing, Table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_band
-from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, Within
+from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, Within, paired
 from neuronal_papers.seeds import Row, with_error
-from neuronal_papers.zero_bias.networks import (
-    BOTH,
-    CIFAR_RESNET18,
-    FACTORS,
-    FASHION_CNN,
-    FASHION_CNN_2,
-    FASHION_CNN_4,
-    IMAGENET_RESNET50,
-    MNIST_FCN,
-    SIMILAR,
-    SMALL_RESNET18,
-    Curves,
-    both,
-    less,
-    smoke,
-    with_failed,
+
+BOTH = ("zero_bias", "standard")
+FACTORS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0001)
+"""The contrasts of the test."""
+# Accuracies that differ by no more points are similar: the largest difference in Table 1, whose rows the paper calls so.
+SIMILAR = 1.55
+
+
+def both(*recipes: Recipe) -> tuple[Recipe, ...]:
+    """Each without and with biases, everything else the same."""
+    return tuple(replace(recipe, family=family) for recipe in recipes for family in BOTH)
+
+
+MNIST_FCN = Recipe(
+    name="MNIST FCN",
+    model="fcn",
+    data="mnist",
+    optim="adadelta",
+    lr=0.01,
+    epochs=20,
+    batch_size=512,
+    holdout=0.0,
+    seeds=(0, 1, 2),
+    probes=("contrast", "zero_image"),
 )
+FASHION_CNN = replace(MNIST_FCN, name="Fashion-MNIST CNN", model="cnn", data="fashion_mnist", batch_size=128)
+FASHION_CNN_2 = replace(FASHION_CNN, name="Fashion-MNIST CNN, twice as wide", model_options={"widths": (32, 64, 128)})
+FASHION_CNN_4 = replace(FASHION_CNN, name="Fashion-MNIST CNN, 4 x as wide", model_options={"widths": (64, 128, 256)})
+CIFAR_RESNET18 = Recipe(
+    name="CIFAR-100 ResNet18",
+    model="resnet18",
+    norm="fixup",
+    data="cifar100",
+    optim="sgd",
+    lr=0.1,
+    momentum=0.9,
+    weight_decay=1e-4,
+    schedule="cosine",
+    mixup=0.7,
+    epochs=40,
+    batch_size=128,
+    crop=4,
+    flip=True,
+    holdout=0.0,
+    scalar_lr=0.1,
+    precision="bf16",
+    channels_last=True,
+    seeds=(0, 1, 2),
+    probes=("contrast", "zero_image"),
+)
+SMALL_RESNET18 = replace(CIFAR_RESNET18, name="CIFAR-10 ResNet18", data="cifar10", epochs=20, batch_size=256)
+IMAGENET_RESNET50 = replace(
+    CIFAR_RESNET18,
+    name="ImageNet ResNet50",
+    model="resnet50",
+    data="imagenet",
+    epochs=100,
+    batch_size=256,
+    crop=0,
+    resized_crop=(0.08, 1.0),
+)
+
+
+def smoke(recipe: Recipe) -> Recipe:
+    """The same on 8 x 8 digits, once over a fifth of them."""
+    return replace(
+        recipe, data="digits", epochs=1, fraction=0.2, batch_size=64, precision="no", channels_last=False, seeds=(0,)
+    )
+
+
+# How accuracies over contrasts are measured and judged
 
 # Points of accuracy. Changes over contrasts that are smaller are none: rounding decides a few near-ties.
 FLAT = 0.5
@@ -66,9 +121,23 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 # What the claims are about
 
 
-def curves_of(row: Row, result: Result) -> Curves:
-    """Accuracy over contrasts for every seed, chance for those that failed."""
-    return with_failed(result, row["name"], dict(zip(row["seeds"], row["accuracy"], strict=True)))
+def curves_of(row: Row, result: Result) -> dict[int, Sequence[float]]:
+    """Accuracy over contrasts by seed, of runs that failed at chance."""
+    data = next(recipe["data"] for recipe in result["recipes"] if recipe["name"] == row["name"])
+    chance = [1 / DATASETS[data].num_classes] * len(FACTORS)
+    curves: dict[int, Sequence[float]] = dict(zip(row["seeds"], row["accuracy"], strict=True))
+    return curves | dict.fromkeys(map(int, row["failed"]), chance)
+
+
+def _failed(row: Row) -> str:
+    return f"failed, at chance: seed {', '.join(row['failed'])}" if row["failed"] else ""
+
+
+def less(result: Result, own: Row, other: Row, label: str = "", place: int = 0) -> Case:
+    """The one's accuracy less the other's at one of the contrasts, the full one as a rule; in points, seed by seed."""
+    mine, others = ({seed: curve[place] for seed, curve in curves_of(row, result).items()} for row in (own, other))
+    notes = [_failed(own), _failed(other) and f"of the other {_failed(other)}"]
+    return Case(label, paired(mine, others, 100), note="; ".join(filter(None, notes)))
 
 
 def _cases(number: Callable[..., float], *neurons: str) -> Callable[[Result], list[Case]]:
@@ -77,9 +146,9 @@ def _cases(number: Callable[..., float], *neurons: str) -> Callable[[Result], li
     def cases(result: Result) -> list[Case]:
         found = []
         for row in (row for row in result["result"]["rows"] if row["neuron"] in neurons):
-            (curves, note), reported = curves_of(row, result), result["reported"].get(row["neuron"], ())
+            curves, reported = curves_of(row, result).values(), result["reported"].get(row["neuron"], ())
             label = row["name"] if len(neurons) == 1 else f"{row['name']}, {row['neuron']}"
-            found.append(Case(label, [100 * number(curve, reported) for curve in curves], note=note))
+            found.append(Case(label, [100 * number(curve, reported) for curve in curves], note=_failed(row)))
         return found
 
     return cases
@@ -109,9 +178,9 @@ def _changes(result: Result) -> Evidence:
 
 
 def _similar(result: Result) -> list[Case]:
-    curves = {(row["name"], row["neuron"]): curves_of(row, result) for row in result["result"]["rows"]}
-    names = dict.fromkeys(name for name, _ in curves)
-    return [less(name, curves[name, "zero_bias"], curves[name, "standard"]) for name in names]
+    networks = {(row["name"], row["neuron"]): row for row in result["result"]["rows"]}
+    names = dict.fromkeys(name for name, _ in networks)
+    return [less(result, networks[name, "zero_bias"], networks[name, "standard"], name) for name in names]
 
 
 def _variances(result: Result) -> Evidence:
@@ -275,6 +344,7 @@ TABLE1_IMAGENET_RESNET50 = replace(
         "squares are decoded once, which takes 193 GB of memory, and as much disk afterwards."
     ),
 )
+TABLE1 = (TABLE1_MNIST_FCN, TABLE1_FASHION_CNN, TABLE1_CIFAR_RESNET18, TABLE1_IMAGENET_RESNET50)
 
 
 # Section 2.4: both ways to leave batch norm out of a ResNet
@@ -289,8 +359,8 @@ def _norms(recipe: Recipe) -> tuple[Recipe, ...]:
 
 def _ahead(result: Result) -> list[Case]:
     """Accuracy of normaliser-free networks less that of Fixup's, at full contrast."""
-    fixup, nf = (curves_of(row, result) for row in result["result"]["rows"])
-    return [less("", nf, fixup)]
+    fixup, nf = result["result"]["rows"]
+    return [less(result, nf, fixup)]
 
 
 NARROW_RESNET9 = replace(smoke(SMALL_RESNET18), name="ResNet9", model="resnet9", model_options={"width": 8}, crop=1)

@@ -14,7 +14,7 @@ from neuronal.report import Column, Drawing
 from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, chart, every_seed
 from neuronal_papers.judge import Below, Case, Claim, Result
-from neuronal_papers.zero_bias.networks import (
+from neuronal_papers.zero_bias.table1 import (
     BOTH,
     CIFAR_RESNET18,
     FASHION_CNN,

@@ -16,7 +16,7 @@ from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import NETWORK, NEURON, Row, groups
-from neuronal_papers.zero_bias.networks import FASHION_CNN, MNIST_FCN, both, smoke
+from neuronal_papers.zero_bias.table1 import FASHION_CNN, MNIST_FCN, both, smoke
 
 WEIGHTS: Mapping[str, Mapping[str, Any]] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
 """What asks each library for a model with its published weights."""

@@ -56,25 +56,19 @@ def test_crossings_of_a_network_known_by_heart():
         model[2].bias.copy_(torch.tensor([0.5, -0.5]))
     x, y = torch.tensor([[-1.0], [0.0], [1.0]]), torch.tensor([1, 0, 1])
     found = pairs.crossing(model, x, y, torch.tensor([0]), torch.tensor([1]))
-    assert (found["direct"]["count"], found["through_others"]["count"], found["pairs"]) == (1, 0, 1)
+    assert (found["through_others"]["count"], found["through_others"]["total"]) == (0, 1)
     assert found["median_first"] == pytest.approx(0.5)
-    through = pairs.crossing(model, x, y, torch.tensor([0]), torch.tensor([2]))
-    assert through["direct"]["count"] == 0
-    assert through["median_pieces"] == 2
+    # From one end to the other it passes the class of the middle.
+    through = pairs.crossing(model, x, torch.tensor([1, 0, 2]), torch.tensor([0]), torch.tensor([2]))
+    assert through["through_others"]["count"] == 1
 
 
-def test_a_trained_network_is_examined_and_of_one_that_died_nothing_is_proved(monkeypatch):
+def test_a_trained_network_is_examined():
     recipe = replace(pairs.DIGITS, widths=(8,), epochs=2, family="zero_bias")
     _, model = trained(recipe, 0)
-    row = pairs.examine(model, recipe, 0, pairs=20, crossings=3)
+    images = pairs.classified(model, recipe)
+    row = pairs.examine(model, *images, 20, torch.Generator().manual_seed(0))
     assert row["certified"]["total"] == 20 == row["certified"]["count"] + row["refuted"] + row["unknown"]
-    assert row["crossing"]["pairs"] == 3
-    with torch.no_grad():
-        for p in model.parameters():
-            p.zero_()
-    asked = pairs.examine(model, recipe, 0, pairs=4, crossings=2)
-    monkeypatch.setattr(pairs, "certify_segments", None)
-    assert asked["unknown"] == pairs.examine(model, recipe, 0, pairs=4, crossings=2)["unknown"] == 4
 
 
 def test_pairs_of_equal_pattern_are_drawn_from_all():
@@ -87,17 +81,17 @@ def test_pairs_of_equal_pattern_are_drawn_from_all():
         generator = torch.Generator().manual_seed(seed)
         return interpolation.pairs_of_equal_pattern(model, x, predicted, count, generator)
 
-    assert sorted(drawn(100)) == [(0, 1), (2, 3), (2, 4), (2, 6), (3, 4), (3, 6)]
+    assert sorted(drawn(100)) == [[0, 1], [2, 3], [2, 4], [2, 6], [3, 4], [3, 6]]
     assert drawn(0) == []
-    assert len({pair for seed in range(20) for pair in drawn(1, seed)}) > 2
+    assert len({tuple(pair) for seed in range(20) for pair in drawn(1, seed)}) > 2
 
 
 def test_interpolants_of_another_class_are_counted():
     """From (3, 1) to (1, 3) the classes meet in the middle; between (3, 1) and (2, 1) they do not."""
     x = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 1.0]])
     predicted = torch.tensor([0, 1, 0])
-    count = interpolation.interpolants_that_differ(quadrants(), x, predicted, [(0, 1), (0, 2)], steps=100)
-    assert count == 50
+    weights = [interpolation.between(100)] * 2
+    assert interpolation.count_changed(quadrants(), x, predicted, [[0, 1], [0, 2]], weights) == 50
 
 
 def test_only_groups_of_one_pattern_and_class_are_mixed():
@@ -115,7 +109,8 @@ def test_only_groups_of_one_pattern_and_class_are_mixed():
 
     def changed(model, cone):
         generator = torch.Generator().manual_seed(0)
-        return mixtures.mixtures_that_differ(model, x, predicted, [group], 200, generator, cone=cone)
+        weights = mixtures.random_weights(200, len(group), generator, cone=cone)
+        return interpolation.count_changed(model, x, predicted, [group], [weights])
 
     assert (changed(biased, False), changed(model, False), changed(model, True)) == (0, 0, 0)
     assert changed(biased, True) > 0
