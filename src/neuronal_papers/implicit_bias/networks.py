@@ -87,16 +87,13 @@ def with_fixed(*recipes: Recipe) -> tuple[Recipe, ...]:
 def scales(
     networks: Callable[[Recipe], tuple[Recipe, ...]],
     options: Mapping[str, Any],
-    *,
     digits: Recipe = DIGITS,
-    smoke: Mapping[str, Any] | None = None,
-    small: Mapping[str, Any] | None = None,
-    paper: Mapping[str, Any] | None = None,
+    **own: Mapping[str, Any],
 ) -> dict[str, Setting]:
-    """Digits, Fashion-MNIST with half the steps, all data of the paper; ``options``, but where a scale has its own."""
+    """Digits, Fashion-MNIST with half the steps, all data of the paper; ``options``, but where a scale has its ``own``."""
     large = tuple(one for recipe in (FASHION, SVHN, CIFAR) for one in networks(recipe))
     return {
-        "smoke": Setting(networks(digits), {**options, **(smoke or {})}),
-        "small": Setting(networks(SHORT), {**options, **LARGER_RATES, **(small or {})}),
-        "paper": Setting(large, {**options, **RATES, **(paper or {})}),
+        "smoke": Setting(networks(digits), {**options, **own.get("smoke", {})}),
+        "small": Setting(networks(SHORT), {**options, **LARGER_RATES, **own.get("small", {})}),
+        "paper": Setting(large, {**options, **RATES, **own.get("paper", {})}),
     }
