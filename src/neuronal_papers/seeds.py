@@ -89,5 +89,5 @@ def log_ratios(own: Mapping[Any, float], other: Mapping[Any, float]) -> list[flo
 
 def differences(own: Row, other: Row, value: Value, factor: float = 100.0) -> list[float]:
     """A number of a network's ``runs`` less another network's, seed by seed; in points unless ``factor`` says otherwise."""
-    numbers = ({run["seed"]: value(run) for run in network["runs"]} for network in (own, other))
-    return paired(*numbers, factor=factor)
+    numbers, others = ({run["seed"]: value(run) for run in network["runs"]} for network in (own, other))
+    return paired(numbers, others, factor)

@@ -188,11 +188,7 @@ BORN_DEAD = Reproduction(
     name="farkas/born_dead",
     title="Two clouds, and units that face away from both",
     where="Figure 1",
-    scales={
-        "smoke": Setting(options={"epochs": 5, "lr": 0.1, "seeds": (0,)}),
-        "small": DESCENTS,
-        "paper": DESCENTS,
-    },
+    scales={"smoke": Setting(options={"epochs": 5, "lr": 0.1, "seeds": (0,)}), "small": DESCENTS, "paper": DESCENTS},
     measure=measure,
     claims=(
         Fact(

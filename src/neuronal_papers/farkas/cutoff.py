@@ -22,11 +22,7 @@ ROUNDING = 1e-9
 """What is smaller counts as 0: the linear programs are solved in floats."""
 EXTRA = 1e-6
 """By how much the last bias exceeds what the condition asks for."""
-CONDITIONS = {
-    "paper": "b_m > c - sum b_j",
-    "ours": "b_m > c m - sum b_j",
-    "algorithm": "b_m = -sum b_j",
-}
+CONDITIONS = {"paper": "b_m > c - sum b_j", "ours": "b_m > c m - sum b_j", "algorithm": "b_m = -sum b_j"}
 """Of Corollary 3.3 with equal multipliers; what the proof of Theorem 3.2 gives; what Algorithm 1 sets if b_m loses."""
 
 

@@ -11,14 +11,7 @@ from neuronal.experiments import Recipe
 from neuronal_papers.farkas import networks as nets
 from neuronal_papers.farkas.errors import error_table, figures
 from neuronal_papers.farkas.networks import AGGREGATES, CIFAR, PUBLISHED, SIZES, TINY, at, farkasnet, named, resnet
-from neuronal_papers.farkas.runs import (
-    AS_TABLE_1,
-    all_train,
-    difference,
-    lower_error,
-    none_trains,
-    rows_of,
-)
+from neuronal_papers.farkas.runs import AS_TABLE_1, all_train, difference, lower_error, none_trains, rows_of
 from neuronal_papers.judge import Above, Case, Claim, Fact, Result
 from neuronal_papers.seeds import Row
 
@@ -175,9 +168,7 @@ SUM_VS_MEAN = error_table(
     title="Sum or mean, without norm, at two learning rates",
     where="Section 3.3",
     scales=nets.scales(
-        aggregated(TINY, 18),
-        (*aggregated(BRIEF, 18), *aggregated(BRIEF, 50, rates=(0.1,))),
-        aggregated(CIFAR, 18, 50),
+        aggregated(TINY, 18), (*aggregated(BRIEF, 18), *aggregated(BRIEF, 50, rates=(0.1,))), aggregated(CIFAR, 18, 50)
     ),
     claims=(
         Fact(
