@@ -131,39 +131,56 @@ def classes(axes: Any, points: Any, labels: Any) -> None:
     axes.grid(visible=False)
 
 
-def means(
-    axes: Any,
-    number: int,
-    label: str,
-    x: Sequence[float],
-    estimates: Sequence[tuple[float, float | None]],
-    factor: float = 1.0,
-    **style: Any,
-) -> None:
-    """Means with bars of two standard errors to each side, the ``number``-th series of a figure."""
-    y, errors = [factor * mean for mean, _ in estimates], [2 * factor * (error or 0.0) for _, error in estimates]
-    style = {"marker": MARKERS[number], "markersize": 4, "capsize": 2, "color": colour(number)} | style
-    axes.errorbar(x, y, yerr=errors, label=label, **style)
+def bars(axes: Any, line: Line) -> None:
+    """Means, the first of the curves, with bars of two standard errors, the second of them, to each side."""
+    middle, errors = line.curves
+    how: dict[str, Any] = {"marker": MARKERS[line.number % len(MARKERS)], "markersize": 4, "linestyle": line.style}
+    both = [2 * error for error in errors]
+    axes.errorbar(line.x, middle, yerr=both, capsize=2, color=colour(line.number), label=line.label, **how)
 
 
 # Panels and legends
 
 
-def panels(sheet: Sheet, count: int, columns: int, size: tuple[float, float], **shared: Any) -> list[Any]:
-    """So many axes of one ``size`` in inches in the place of the sheet's own."""
-    rows = -(-count // columns)
-    sheet.figure.clear()
-    sheet.figure.set_size_inches(columns * size[0], rows * size[1])
-    every = list(sheet.figure.subplots(rows, columns, squeeze=False, **shared).flat)
-    for spare in every[count:]:
-        spare.remove()
-    return every[:count]
+def in_panels(
+    name: str,
+    title: str,
+    caption: str,
+    items: Sequence[Any],
+    draw: Callable[[Any, Any], None],
+    size: tuple[float, float],
+    *,
+    columns: int = 2,
+    legend: int = 0,
+    **shared: Any,
+) -> Drawing:
+    """A figure with a panel for each item.
 
-
-def legend_above(sheet: Sheet, panels: Sequence[Any], columns: int) -> None:
-    """One for all panels together."""
-    shown = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    sheet.figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=columns)
+    Args:
+        name: Keeps ids on a page apart.
+        title: Of the figure.
+        caption: Below it.
+        items: What is drawn.
+        draw: Draws an item on axes.
+        size: Of a panel in inches.
+        columns: Panels side by side.
+        legend: Names side by side in one legend for all panels; without it there is none.
+        shared: Axes that the panels have in common, as matplotlib's ``subplots`` takes them.
+    """
+    with blank(name) as sheet:
+        rows = -(-len(items) // columns)
+        sheet.figure.clear()
+        sheet.figure.set_size_inches(columns * size[0], rows * size[1])
+        every = list(sheet.figure.subplots(rows, columns, squeeze=False, **shared).flat)
+        for spare in every[len(items) :]:
+            spare.remove()
+        names: dict[str, Any] = {}
+        for axes, item in zip(every, items, strict=False):
+            draw(axes, item)
+            names |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        if legend:
+            sheet.figure.legend(list(names.values()), list(names), loc="outside upper center", ncols=legend)
+    return Drawing(sheet.svg, title, caption)
 
 
 def legend_below(sheet: Sheet) -> None:

@@ -1,25 +1,133 @@
-"""Methods side by side, as published and clean: samples for claims, table and figure of all who compare them so."""
+"""Methods side by side, as published and clean with one tuning budget: measurement, claims, tables and figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from neuronal.data import DATASETS
-from neuronal.report import Column, Drawing, Table, blank, table
-from neuronal_papers.core import title_of
-from neuronal_papers.drawing import BARS, legend_above, means, panels, set_axes
-from neuronal_papers.geometric.methods import DATA, METHOD, METHODS, UNITS, Row, legend, mean_of
-from neuronal_papers.geometric.protocols import by_seed, in_top5
+from neuronal.experiments import Recipe, Record, Work, estimate
+from neuronal.report import Column, Drawing, Table, table
+from neuronal_papers.core import Setting, title_of
+from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
+from neuronal_papers.geometric.methods import DATA, METHOD, METHODS, UNITS, Row, legend, mean_of, method_of
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
 from neuronal_papers.seeds import at_chance, groups, with_error
-from neuronal_papers.tuning import END_OF_LIST, end_of_list
+from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, end_of_list
 
 Reported = Mapping[str, Mapping[str, tuple[float, float | None]]]
 BOTH = (
     "Published: at the paper's rate, and what is chosen while training is chosen by what its code goes by. Clean: the rate "
     "is tuned, and all is chosen, on held-out data. GmP is best if it is better than every other method, seed by seed."
 )
+
+
+LABELS = {"rmse": "test RMSE", "accuracy": "test accuracy (%)"}
+MEANS = f"Means over seeds, {BARS}."
+
+
+def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    """Every recipe by both protocols: one row each, test results seed by seed and as a mean with its error.
+
+    ``published`` is the recipe as it is, with the paper's rate. ``clean`` holds ``holdout`` of the training data back for
+    every choice while training, tries all ``rates`` with the first ``tuning_seeds`` seeds, and trains all seeds with the
+    rate that was best on the held-out data; the test data are looked at once, at the end. With ``tuning_batch`` rates
+    are tried with batches of that size alone, and the best is taken for all sizes. With ``clean_seeds`` it has so many
+    seeds, from 0 on, in the place of the recipe's. With ``curves`` rows have :func:`curves_of`.
+    """
+    options, recipes = setting.options, setting.recipes
+    clean = [_clean(one, options) for one in recipes]
+    tries = [_tries(one, options) for one in clean]
+    work.say("as published, and rates on held-out data")
+    # All at once first: there is more to divide. What differs in its name alone is tried once.
+    work.records([*recipes, *{one.fingerprint(): one for every in tries for one in every}.values()])
+    choices = best_of(tries, work)
+    best = at_best(clean, choices)
+    work.say("with the rates chosen")
+    work.records(best)
+    rows = []
+    for recipe, own, choice in zip(recipes, best, choices, strict=True):
+        as_published, tuned = (row_of(one, work, curves=options.get("curves", False)) for one in (recipe, own))
+        rows += [as_published, tuned | {"tuning": [asdict(point) for point in choice.curve]}]
+    return {"rows": rows}
+
+
+def _clean(recipe: Recipe, options: Mapping[str, Any]) -> Recipe:
+    seeds = tuple(range(options["clean_seeds"])) if "clean_seeds" in options else recipe.seeds
+    return replace(recipe, protocol="clean", holdout=options["holdout"], seeds=seeds)
+
+
+def _tries(clean: Recipe, options: Mapping[str, Any]) -> list[Recipe]:
+    """The recipe at every rate."""
+    batch, seeds = options.get("tuning_batch", clean.batch_size), clean.seeds[: options["tuning_seeds"]]
+    return [replace(clean, lr=lr, batch_size=batch, seeds=seeds) for lr in options["rates"]]
+
+
+def row_of(recipe: Recipe, work: Work, *, curves: bool = False) -> dict[str, Any]:
+    """One recipe, with all its seeds, as a row."""
+    records = work.records([recipe])
+    sound = [record for record in records if record.failure is None]
+    row: dict[str, Any] = {
+        "name": recipe.name,
+        "data": recipe.data,
+        "batch": recipe.batch_size,
+        "method": method_of(recipe),
+        "protocol": "clean" if recipe.protocol == "clean" else "published",
+        "rate": recipe.lr,
+        "seeds": [record.seed for record in sound],
+        "failed": {str(r.seed): r.failure.reason for r in records if r.failure},
+        "overlap": overlap(recipe),
+    }
+    if not sound:
+        return row
+    if "hinge_motion" in sound[0].probes:
+        # Largest turn (degrees) and shift of any unit in any step, seed by seed.
+        for key in ("largest_angle", "largest_distance"):
+            row[key] = [record.probes["hinge_motion"][key] for record in sound]
+    if "top5" in sound[0].metrics:
+        row["top5"] = _results(sound, "top5")
+    if curves:
+        row["curves"] = curves_of(sound)
+    return row | _results(sound, "rmse" if "rmse" in sound[0].metrics else "accuracy")
+
+
+def _results(records: Sequence[Record], measure: str) -> dict[str, Any]:
+    """Test results seed by seed, and their mean."""
+    values = [record.metrics[measure] for record in records]
+    return {"measure": measure, "values": values, "estimate": asdict(estimate(values))}
+
+
+def overlap(recipe: Recipe) -> float:
+    """Test rows per training row where seeds split the same rows; draws of a part of them have as much less in common."""
+    return 0.25 * recipe.redrawn
+
+
+def curves_of(records: Sequence[Record]) -> dict[str, list[list[float]]]:
+    """Epoch by epoch, seed by seed: ``loss`` and ``accuracy`` of training, and those (and ``top5``) of followed data.
+
+    Followed are the test data where a recipe is as published, and held-out data where it is clean: ``followed_loss``.
+    """
+    before = "holdout" if records[0].recipe.protocol == "clean" else "test"
+    columns = {"loss": "loss", "accuracy": "accuracy"}
+    columns |= {f"followed_{name}": f"{before}_{name}" for name in ("loss", "accuracy", "top5")}
+    return {
+        name: [[float(f"{epoch[column]:.4g}") for epoch in record.epochs] for record in records]
+        for name, column in columns.items()
+        if all(column in epoch for record in records for epoch in record.epochs)
+    }
+
+
+def in_top5(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The rows with their top-5 accuracies in the place of the measure; none if there are none."""
+    if not any("top5" in row for row in rows):
+        return []
+    return [{**row, **row.get("top5", {}), "measure": "top5"} for row in rows]
+
+
+def by_seed(row: Row, key: str = "values") -> dict[int, Any]:
+    """What a row has of each seed that did not fail."""
+    return dict(zip(row["seeds"], row.get(key, ()), strict=True))
 
 
 def sample(own: Row, other: Row, label: str) -> Case:
@@ -149,41 +257,40 @@ def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
 
 def figures(result: Result) -> list[Drawing]:
     """All methods side by side, a panel for every set or batch size; one figure per protocol."""
-    drawings = []
-    for (protocol,), rows in groups(result["result"]["rows"], "protocol").items():
-        with blank(f"{result['reproduction']}-{protocol}") as sheet:
-            _side_by_side(sheet, [row for row in rows if "estimate" in row])
-        drawings.append(Drawing(sheet.svg, f"{result['title']}, {protocol}", f"Means over seeds, {BARS}."))
+    drawings, rows = [], [row for row in result["result"]["rows"] if "estimate" in row]
+    with_batch = len({row["batch"] for row in rows}) > 1
+    for (protocol,), own in groups(rows, "protocol").items():
+        places = groups(own, "data", "batch").items()
+        panels = [(f"batches of {batch}" if with_batch else data, group) for (data, batch), group in places]
+        # A single panel is wide enough for the legend.
+        size, columns, names = ((2.1, 2.1), 3, 6) if len(panels) > 1 else ((3.0, 2.1), 1, 3)
+        # Errors of different sets have nothing to do with each other; accuracies at several batch sizes do.
+        shared = {"columns": columns, "legend": names, "sharey": own[0]["measure"] != "rmse"}
+        name, title = f"{result['reproduction']}-{protocol}", f"{result['title']}, {protocol}"
+        drawings.append(in_panels(name, title, MEANS, panels, _side_by_side, size, **shared))
     return drawings
 
 
-def _side_by_side(sheet: Any, rows: Sequence[Row]) -> None:
-    places = groups(rows, "data", "batch")
-    is_error, columns = rows[0]["measure"] == "rmse", min(3, len(places))
-    with_batch = len({batch for _, batch in places}) > 1
-    # Errors of different sets have nothing to do with each other; accuracies at several batch sizes do. A single panel
-    # is wide enough for the legend.
-    every = panels(sheet, len(places), columns, (2.1 if columns > 1 else 3.0, 2.1), sharey=not is_error)
-    for axes, ((data, batch), group) in zip(every, places.items(), strict=True):
-        for number, row in enumerate(group):
-            bars(axes, list(METHODS).index(row["method"]), row["method"], [number], [row], linestyle="")
-        axes.set(title=f"batches of {batch}" if with_batch else data, xlim=(-0.7, len(group) - 0.3), xticks=[])
-    for axes in every[::columns]:
-        axes.set(ylabel="test RMSE" if is_error else "test accuracy (%)")
-    legend_above(sheet, every, 6 if columns > 1 else 3)
+def _side_by_side(axes: Any, panel: tuple[str, Sequence[Row]]) -> None:
+    title, rows = panel
+    for number, row in enumerate(rows):
+        bars(axes, Line(list(METHODS).index(row["method"]), row["method"], [number], _estimates([row]), ""))
+    axes.set(title=title, xlim=(-0.7, len(rows) - 0.3), xticks=[])
+    if axes.get_subplotspec().is_first_col():
+        axes.set(ylabel=LABELS[rows[0]["measure"]])
 
 
-def bars(axes: Any, number: int, label: str, x: Sequence[float], rows: Sequence[Row], **style: Any) -> None:
-    """Means of rows with their errors."""
-    estimates = [(row["estimate"]["mean"], row["estimate"]["standard_error"]) for row in rows]
-    means(axes, number, label, x, estimates, UNITS[rows[0]["measure"]][0], **style)
+def _estimates(rows: Sequence[Row]) -> list[list[float]]:
+    """Means of rows, and their errors."""
+    factor, of = UNITS[rows[0]["measure"]][0], [row["estimate"] for row in rows]
+    return [[factor * one["mean"] for one in of], [factor * (one["standard_error"] or 0) for one in of]]
 
 
-def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, settings: Mapping[str, Any]) -> Drawing:
+def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, **settings: Any) -> Drawing:
     """Means over a number of theirs, a line for each of a ``series``; the lines a little apart, to tell bars apart."""
-    with blank(name) as sheet:
-        for number, ((label,), own) in enumerate(groups(rows, series).items()):
-            bars(sheet.axes, number, label, [row[x] * 1.04**number for row in own], own)
-        set_axes(sheet.axes, {"xscale": "log", "xlabel": x, **settings})
-        sheet.axes.legend()
-    return Drawing(sheet.svg, title, f"Means over seeds, {BARS}.")
+    lines = [
+        Line(number, label, [row[x] * 1.04**number for row in own], _estimates(own))
+        for number, ((label,), own) in enumerate(groups(rows, series).items())
+    ]
+    settings = {"xscale": "log", "xlabel": x, "ylabel": LABELS[rows[0]["measure"]], **settings}
+    return chart(name, title, lines, settings, MEANS, draw=bars)

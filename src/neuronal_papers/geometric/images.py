@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal.report import Drawing, blank
+from neuronal.report import Drawing
 from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.drawing import Line, legend_above, mean_band, panels
+from neuronal_papers.drawing import Line, in_panels, mean_band
 from neuronal_papers.geometric import comparison
-from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, sample, tables
+from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, measure, sample, tables
 from neuronal_papers.geometric.methods import HALF, METHODS, RATES, TUNED, Row, by
-from neuronal_papers.geometric.protocols import measure
 from neuronal_papers.judge import Above, Below, Case, Claim, Fact, Result, paired
 from neuronal_papers.seeds import groups
 
@@ -124,9 +124,7 @@ def epochs_needed(result: Result) -> list[Case]:
 
     def needed(row: Row) -> dict[int, float]:
         reached = [next((i for i, one in enumerate(c, 1) if one >= level), never) for c in curves[row["method"]]]
-        return dict(
-            zip((*row["seeds"], *map(int, row["failed"])), [*reached, *[never] * len(row["failed"])], strict=True)
-        )
+        return at_chance(dict(zip(row["seeds"], reached, strict=True)), map(int, row["failed"]), never)
 
     epochs = {name: needed(row) for name, row in rows.items()}
     own = epochs.pop(BEST)
@@ -173,24 +171,29 @@ def figures(result: Result) -> list[Drawing]:
     rows = [row for row in result["result"]["rows"] if "curves" in row]
     for (batch, protocol), own in groups(rows, "batch", "protocol").items():
         followed, whose = ("test", "its published") if protocol == "published" else ("held-out", "its tuned")
-        with blank(f"{result['reproduction']}-{protocol}-{batch}-epochs") as sheet:
-            every = panels(sheet, len(PANELS), 2, (3.2, 2.5), sharex=True)
-            for axes, (key, label, factor) in zip(every, PANELS, strict=True):
-                for row in own:
-                    curves = [[factor * value for value in curve] for curve in as_long(row["curves"][key])]
-                    number, epochs = list(METHODS).index(row["method"]), range(1, len(curves[0]) + 1)
-                    mean_band(axes, Line(number, row["method"], epochs, curves, has_markers=len(epochs) == 1))
-                axes.set(ylabel=label.format(followed))
-                axes.xaxis.get_major_locator().set_params(integer=True)
-            for axes in every[2:]:
-                axes.set(xlabel="epoch")
-            legend_above(sheet, every, 6)
+        name, title = (
+            f"{result['reproduction']}-{protocol}-{batch}-epochs",
+            f"Convergence, {protocol}, batches of {batch}",
+        )
         caption = (
             f"Epoch by epoch, every method at {whose} rate: means over seeds, bands from the lowest to the highest. A seed "
             "that stopped early stays at its last value."
         )
-        drawings.append(Drawing(sheet.svg, f"Convergence, {protocol}, batches of {batch}", caption))
+        draw = partial(_panel, rows=own, followed=followed)
+        drawings.append(in_panels(name, title, caption, PANELS, draw, (3.2, 2.5), legend=6, sharex=True))
     return drawings
+
+
+def _panel(axes: Any, panel: tuple[str, str, float], rows: Sequence[Row], followed: str) -> None:
+    key, label, factor = panel
+    for row in rows:
+        curves = [[factor * value for value in curve] for curve in as_long(row["curves"][key])]
+        number, epochs = list(METHODS).index(row["method"]), range(1, len(curves[0]) + 1)
+        mean_band(axes, Line(number, row["method"], epochs, curves, has_markers=len(epochs) == 1))
+    axes.set(ylabel=label.format(followed))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    if axes.get_subplotspec().is_last_row():
+        axes.set(xlabel="epoch")
 
 
 def _percent(means: Sequence[float], errors: Sequence[float]) -> dict[str, tuple[float, float]]:

@@ -12,9 +12,8 @@ from neuronal.experiments import Recipe, Work, drawn, estimate, network
 from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.geometric.comparison import over
+from neuronal_papers.geometric.comparison import by_seed, over, overlap
 from neuronal_papers.geometric.methods import Row, mean_of
-from neuronal_papers.geometric.protocols import by_seed, overlap
 from neuronal_papers.geometric.uci import UCI
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result, paired
 
@@ -119,12 +118,14 @@ def tables(result: Result) -> list[Table]:
 
 
 def figures(result: Result) -> list[Drawing]:
-    rows = [{**row, "measure": "rmse"} for row in result["result"]["rows"] if "estimate" in row]
-    signals = [{**row, "estimate": {"mean": row["signal"], "standard_error": row["signal_error"]}} for row in rows]
-    name, label = result["reproduction"], "signal at the start"
+    name, rows = result["reproduction"], [row for row in result["result"]["rows"] if "estimate" in row]
+    errors, signals = [{**row, "measure": "rmse"} for row in rows], []
+    for row in errors:
+        signals.append({**row, "estimate": {"mean": row["signal"], "standard_error": row["signal_error"]}})
+    title = "Signal at the start"
     return [
-        over(f"{name}-signal", "Signal at the start", signals, "start", "width", {"ylabel": label, "yscale": "log"}),
-        over(f"{name}-rmse", "Test RMSE", rows, "start", "width", {"ylabel": "test RMSE"}),
+        over(f"{name}-signal", title, signals, "start", "width", ylabel="signal at the start", yscale="log"),
+        over(f"{name}-rmse", "Test RMSE", errors, "start", "width"),
     ]
 
 

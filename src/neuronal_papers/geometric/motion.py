@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import log2
+from math import log2, nan
 from statistics import median
 from typing import Any
 
@@ -17,11 +17,11 @@ from torch import nn
 from neuronal.data import Dataset, load
 from neuronal.experiments import Recipe, Work, drawn, network
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing, Sheet, Table, blank, colour, plain_numbers, table
+from neuronal.report import Column, Drawing, Table, blank, colour, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.drawing import legend_above, panels
-from neuronal_papers.geometric import comparison, protocols
-from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, leads
+from neuronal_papers.drawing import Line, every_seed, in_panels
+from neuronal_papers.geometric import comparison
+from neuronal_papers.geometric.comparison import BOTH, as_reported, by_seed, is_best, leads, row_of
 from neuronal_papers.geometric.methods import (
     FAILED,
     FOUR,
@@ -33,12 +33,10 @@ from neuronal_papers.geometric.methods import (
     TEST,
     TUNED,
     TUNING,
-    UNITS,
     Row,
     by,
     method_of,
 )
-from neuronal_papers.geometric.protocols import by_seed, row_of
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
 from neuronal_papers.seeds import groups, log_ratios
 
@@ -87,7 +85,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: those of the protocols, and ``same_rates``, at which every method is trained as published.
     """
-    result = protocols.measure(setting, work)
+    result = comparison.measure(setting, work)
     rates = [replace(one, lr=lr) for one in setting.recipes for lr in setting.options["same_rates"]]
     # All at once first: there is more to divide.
     work.records(rates)
@@ -225,41 +223,26 @@ def tables(result: Result) -> list[Table]:
 def figures(result: Result) -> list[Drawing]:
     """Rate by rate: motion step by step, what every method learnt, and where its units went."""
     values, drawings = result["result"], []
-    inputs, shared = values["inputs"], values["drawn"]
     for (rate,), pictures in sorted(groups(values["pictures"], "rate").items()):
         name, at = f"{result['reproduction']}-{rate:g}", f"all at rate {rate:g}"
         with blank(f"{name}-motion") as sheet:
-            _motion(sheet.axes, pictures, inputs)
+            _motion(sheet.axes, pictures, values["inputs"])
         caption = f"The largest step of any unit, one seed of each method, {at}; the axis is logarithmic."
         drawings.append(Drawing(sheet.svg, f"Motion, {at}", caption))
-        for kind, (draw, height, words) in KINDS[inputs].items():
-            with blank(f"{name}-{kind}") as sheet:
-                every = panels(sheet, len(pictures), 2, (3.2, height), sharex=True, sharey=kind != "Points")
-                for axes, picture in zip(every, pictures, strict=True):
-                    draw(axes, picture, shared)
-                _around(sheet, every, kind)
-            drawings.append(Drawing(sheet.svg, f"{kind}, {at}", f"{words} One seed of each method."))
+        for kind, (draw, settings, caption) in KINDS[values["inputs"]].items():
+            panel = partial(draw, shared=values["drawn"])
+            caption = f"{caption} One seed of each method."
+            drawings.append(in_panels(f"{name}-{kind}", f"{kind}, {at}", caption, pictures, panel, **settings))
     return drawings
-
-
-def _around(sheet: Sheet, every: Sequence[Any], kind: str) -> None:
-    """The legend of curves, and the labels of points."""
-    if kind == "Predictions":
-        legend_above(sheet, every, 4)
-    if kind == "Points":
-        for axes in every[-2:]:
-            axes.set(xlabel="where units switch")
-        for axes in every[::2]:
-            axes.set(ylabel="step")
 
 
 def _motion(axes: Any, pictures: Sequence[Row], inputs: int) -> None:
     """Figures 2c and 3i."""
     for number, picture in enumerate(pictures):
         # No motion at all has no place on a logarithmic axis.
-        values = [value or np.nan for value in picture[KEYS[inputs]]]
-        steps = [picture["every"] * (i + 1) for i in range(len(values))]
-        axes.plot(steps, values, color=colour(number), linewidth=0.9, label=picture["method"])
+        moved = [value or nan for value in picture[KEYS[inputs]]]
+        steps = [picture["every"] * (i + 1) for i in range(len(moved))]
+        every_seed(axes, Line(number, picture["method"], steps, [moved]))
     axes.set(xlabel="step", ylabel="largest shift in a step" if inputs == 1 else "largest turn in a step (°)")
     axes.set_yscale("log", base=2 if inputs == 1 else 10)
     (_powers_of_two if inputs == 1 else plain_numbers)(axes.yaxis)
@@ -273,77 +256,67 @@ def _powers_of_two(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _heading(picture: Row) -> str:
-    factor, digits = UNITS[picture["measure"]]
-    number = format(factor * picture["test"], digits)
-    return f"{picture['method']}: " + (f"RMSE {number}" if picture["measure"] == "rmse" else f"{number}% right")
-
-
-def _prediction(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+def _prediction(axes: Any, picture: Row, shared: Row) -> None:
     """Figures 2d to 2g."""
     x = np.linspace(shared["low"][0], shared["high"][0], len(picture["value"]))
-    axes.plot(*zip(*shared["truth"], strict=True), color="#888888", linewidth=1, label="truth")
+    axes.plot(*zip(*shared["truth"], strict=True), color="#888888", label="truth")
     points = [place for (place,) in shared["points"]]
     axes.plot(points, shared["answers"], ".", color="#000000", markersize=3, label="training points")
     axes.plot(x, picture["value_at_start"], ":", color=colour(0), label="before training")
     axes.plot(x, picture["value"], color=colour(1), label="after training")
-    axes.set(title=_heading(picture))
+    axes.set(title=f"{picture['method']}: RMSE {picture['test']:.3f}")
 
 
-def _spots(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
-    for at, places in picture["places"]:
+def _spots(axes: Any, picture: Row, shared: Row) -> None:
+    for step, places in picture["places"]:
         inside = [place for (place,) in places if abs(place) <= 12]
-        axes.plot(inside, [at] * len(inside), "|", color=colour(0), markersize=4)
+        axes.plot(inside, [step] * len(inside), "|", color=colour(0), markersize=4)
     axes.set(title=picture["method"], xlim=(-12, 12))
+    if axes.get_subplotspec().is_last_row():
+        axes.set(xlabel="where units switch")
+    if axes.get_subplotspec().is_first_col():
+        axes.set(ylabel="step")
 
 
-def _way(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+def _way(axes: Any, picture: Row, shared: Row) -> None:
     """Figures 3a to 3h."""
     for number, path in enumerate(zip(*(places for _, places in picture["places"]), strict=True)):
         axes.plot(*zip(*path, strict=True), color=colour(number), linewidth=0.8)
-    axes.set(title=picture["method"])
-    _ends(axes, picture, shared)
+    _ends(axes, picture, shared, picture["method"])
 
 
-def _border(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+def _border(axes: Any, picture: Row, shared: Row) -> None:
     """Figures 3j to 3m."""
     points, answers = np.array(shared["points"]), np.array(shared["answers"])
     for label in (0, 1):
         axes.plot(*points[answers == label].T, ".", color=colour(label), markersize=2)
     grid = [np.linspace(low, high, GRID) for low, high in zip(shared["low"], shared["high"], strict=True)]
     axes.contour(*grid, np.array(picture["value"]).reshape(GRID, GRID).T, levels=[0], colors="black")
-    axes.set(title=_heading(picture))
-    _ends(axes, picture, shared)
+    _ends(axes, picture, shared, f"{picture['method']}: {100 * picture['test']:.2f}% right")
 
 
-def _ends(axes: Any, picture: Row, shared: Mapping[str, Any]) -> None:
+def _ends(axes: Any, picture: Row, shared: Row, title: str) -> None:
     """Where the units are at last."""
     axes.plot(*zip(*picture["places"][-1][1], strict=True), "*", color="#D00000", markersize=7)
-    axes.set(
-        **{
-            f"{axis}lim": limits
-            for axis, limits in zip("xy", zip(shared["low"], shared["high"], strict=True), strict=True)
-        }
-    )
+    (left, bottom), (right, top) = shared["low"], shared["high"]
+    axes.set(title=title, xlim=(left, right), ylim=(bottom, top))
 
 
-Draw = Callable[[Any, Row, Mapping[str, Any]], None]
 OUTSIDE = "what is outside of the picture is left out."
-KINDS: Mapping[int, Mapping[str, tuple[Draw, float, str]]] = {
+LINE: Mapping[str, Any] = {"size": (3.2, 2.1), "sharex": True}
+PLANE: Mapping[str, Any] = {"size": (3.2, 2.5), "sharex": True, "sharey": True}
+STARS = "Training points, the border between the classes (black), and where units are at the end (stars)"
+KINDS: Mapping[int, Mapping[str, tuple[Callable[..., None], Mapping[str, Any], str]]] = {
     1: {
-        "Predictions": (_prediction, 2.1, "With the test RMSE."),
-        "Points": (_spots, 2.1, f"Where the units switch, from the start (below) to the end; {OUTSIDE}"),
+        "Predictions": (_prediction, {**LINE, "sharey": True, "legend": 4}, "With the test RMSE."),
+        "Points": (_spots, LINE, f"Where the units switch, from the start (below) to the end; {OUTSIDE}"),
     },
     2: {
-        "Ways of the units": (_way, 2.5, f"From the origin, where every unit starts, to its end (stars); {OUTSIDE}"),
-        "Borders": (
-            _border,
-            2.5,
-            f"Training points, the border between the classes (black), and where units are at the end (stars); {OUTSIDE}",
-        ),
+        "Ways of the units": (_way, PLANE, f"From the origin, where every unit starts, to its end (stars); {OUTSIDE}"),
+        "Borders": (_border, PLANE, f"{STARS}; {OUTSIDE}"),
     },
 }
-"""Of networks with one input and with two: what is drawn of each method, how high, and what can be seen."""
+"""Of networks with one input and with two: what is drawn of each method, how, and what can be seen."""
 CRITERIA = (
     f"{BOTH} A boundary moves, or turns, least if in every pair the largest step of any unit in a training is smaller than "
     "with each other method, in powers of ten seed by seed. The paper shows steps at rate 0.1 and compares results at two "

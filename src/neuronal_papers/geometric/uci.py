@@ -8,9 +8,8 @@ from math import log10
 from statistics import fmean
 
 from neuronal_papers.core import Reproduction, Setting
-from neuronal_papers.geometric.comparison import figures, sample, tables
+from neuronal_papers.geometric.comparison import figures, measure, sample, tables
 from neuronal_papers.geometric.methods import FOUR, HALF, SHALLOW, SMOKE, TUNED, TUNING, Row, by
-from neuronal_papers.geometric.protocols import measure
 from neuronal_papers.judge import Below, Case, Claim, Pooled, Result, Within
 
 UCI = replace(

@@ -9,10 +9,9 @@ from neuronal.experiments import Work
 from neuronal.report import Column, Drawing, Table, blank, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import dots
-from neuronal_papers.geometric.comparison import is_best
+from neuronal_papers.geometric.comparison import by_seed, is_best, row_of
 from neuronal_papers.geometric.methods import FAILED, METHOD, RATE, TEST, by
 from neuronal_papers.geometric.motion import BANANA, MOONS
-from neuronal_papers.geometric.protocols import by_seed, row_of
 from neuronal_papers.judge import Result
 from neuronal_papers.seeds import groups
 

@@ -9,7 +9,7 @@ import torch
 
 from neuronal.experiments import Work
 from neuronal_papers.core import Setting
-from neuronal_papers.geometric import boundaries, motion, perturbation
+from neuronal_papers.geometric import motion, units
 from neuronal_papers.judge import judge
 
 
@@ -19,7 +19,7 @@ def outcomes(claims, result):
 
 @pytest.fixture(scope="module")
 def perturbed():
-    return perturbation.measure(Setting(options={**perturbation.OPTIONS, "units": 20, "inputs": (2, 5)}), None)
+    return units.measure(Setting(options={**units.OPTIONS, "units": 20, "inputs": (2, 5)}), None)
 
 
 def test_the_papers_unit_turns_as_was_measured_from_its_code(perturbed):
@@ -43,32 +43,32 @@ def test_angles_against_plain_trigonometry(perturbed):
 
 def test_all_parameterisations_start_from_one_boundary():
     w, b = torch.randn(7, 3, dtype=torch.float64), torch.randn(7, dtype=torch.float64)
-    for perturb in perturbation.PERTURBED.values():
-        hinge = perturb(w, b, 0.0)
+    for method in units.FOUR:
+        hinge = units.perturbed(method, w, b, 0.0)
         torch.testing.assert_close(hinge.normal, w / w.norm(dim=1, keepdim=True))
         torch.testing.assert_close(hinge.offset, b / w.norm(dim=1))
 
 
 def test_claims_about_perturbations(perturbed):
-    assert outcomes(perturbation.CLAIMS, perturbed) == ["holds", "false as stated", "holds", "holds", "holds"]
+    assert outcomes(units.CLAIMS, perturbed) == ["holds", "false as stated", "holds", "holds", "holds"]
     # One that turns as little as GmP, one beyond the bound.
     rows = [row | {"angle": 0.0} if row["method"] in ("WN", "GmP") else row for row in perturbed["rows"]]
     many = [row | {"of_bound": 1.01} for row in perturbed["many"]]
-    assert outcomes(perturbation.CLAIMS, {"rows": rows, "many": many})[::2][:2] == ["false as stated"] * 2
+    assert outcomes(units.CLAIMS, {"rows": rows, "many": many})[::2][:2] == ["false as stated"] * 2
 
 
 @pytest.mark.parametrize("inputs", [1, 2])
 def test_a_boundary_lies_where_its_radius_and_angle_say(inputs):
     angles = (0.0, 1.0) if inputs == 1 else (0.3, 1.7)
     setting = Setting(options={"inputs": inputs, "radii": (-0.5, 2.0), "angles": angles})
-    result = boundaries.measure(setting, None)
+    result = units.measure_places(setting, None)
     for row in result["rows"]:
         u = [math.cos(row["angle"] * math.pi), math.sin(row["angle"] * math.pi)][:inputs]
         assert row["location"] == pytest.approx([-row["radius"] * value for value in u], abs=1e-6)
         assert row["normal"] == pytest.approx(u, abs=1e-6)
-    claims = boundaries.BOUNDARY_1D.claims
+    claims = units.BOUNDARY_1D.claims
     assert outcomes(claims, result) == ["holds"]
-    for wrong in ({"on_it": 0.1}, {"active": -1.0}, {"distance": 9.0}):
+    for wrong in ({"on_it": 0.1}, {"active": -1.0}, {"radius": 9.0}):
         assert outcomes(claims, {"rows": [*result["rows"][1:], result["rows"][0] | wrong]}) == ["false as stated"]
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from neuronal.experiments import Recipe, Record
 from neuronal.experiments.record import Failure
 from neuronal_papers.core import Setting
+from neuronal_papers.geometric.comparison import measure
 from neuronal_papers.geometric.methods import METHODS, by, method_of
-from neuronal_papers.geometric.protocols import measure
 
 BASE = Recipe(name="set", data="boston", protocol="published", holdout=0.0, seeds=(0, 1, 2), probes=(), model="mlp1")
 OPTIONS = {"rates": (0.01, 0.1), "holdout": 0.25, "tuning_seeds": 2}
