@@ -192,10 +192,7 @@ PAIRS = Reproduction(
     title="Random pairs of test images of one class: what is proved of all images between",
     where="beyond Theorem 2",
     scales={
-        "smoke": Setting(
-            both(replace(DIGITS, widths=(8,), epochs=1, seeds=(0,))),
-            {"pairs": 20, "crossings": 3},
-        ),
+        "smoke": Setting(both(replace(DIGITS, widths=(8,), epochs=1, seeds=(0,))), {"pairs": 20, "crossings": 3}),
         "small": Setting(RECIPES, {"pairs": 2000, "crossings": 50}),
         "paper": Setting(RECIPES, {"pairs": 10_000, "crossings": 500}),
     },

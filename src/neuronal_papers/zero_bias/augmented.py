@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from statistics import fmean
 
@@ -15,25 +14,21 @@ AUGMENTED = replace(FASHION_CNN, name="Fashion-MNIST CNN, augmented", family="st
 COMPARABLE = 3.0
 
 
-def _lags(lowest: float, highest: float) -> Callable[[Result], list[Case]]:
+def _lags(result: Result, lowest: float, highest: float) -> list[Case]:
     """Accuracy of the augmented network less that of the zero-bias one, in points, a case for each contrast.
 
     They are open where the augmented network's training ended too early: where at full contrast it is not comparable to
     the same network trained without augmentation. It may then lag for that alone.
     """
-
-    def cases(result: Result) -> list[Case]:
-        zero_bias, biased, augmented = result["result"]["rows"]
-        places = [place for place, factor in enumerate(FACTORS) if lowest <= factor <= highest]
-        found = [less(result, augmented, zero_bias, f"at {FACTORS[place]:g}", place) for place in places]
-        behind = fmean(less(result, biased, augmented).values)
-        if behind <= COMPARABLE:
-            return found
-        note = f"undertrained, at full contrast {behind:.1f} points behind itself without augmentation"
-        found[-1] = replace(found[-1], note="; ".join(filter(None, (found[-1].note, note))))
-        return [replace(case, is_open=True) for case in found]
-
-    return cases
+    zero_bias, biased, augmented = result["result"]["rows"]
+    places = [place for place, factor in enumerate(FACTORS) if lowest <= factor <= highest]
+    cases = [less(result, augmented, zero_bias, f"at {FACTORS[place]:g}", place) for place in places]
+    behind = fmean(less(result, biased, augmented).values)
+    if behind <= COMPARABLE:
+        return cases
+    note = f"undertrained, at full contrast {behind:.1f} points behind itself without augmentation"
+    cases[-1] = replace(cases[-1], note="; ".join(filter(None, (cases[-1].note, note))))
+    return [replace(case, is_open=True) for case in cases]
 
 
 AUGMENTATION = replace(
@@ -48,17 +43,17 @@ AUGMENTATION = replace(
     claims=(
         Claim(
             "Augmented networks with biases are still poor at contrasts of 0.001 and less",
-            _lags(0, 0.001),
+            lambda result: _lags(result, 0, 0.001),
             Below(-CLEAR),
         ),
         Claim(
             "At contrasts from 0.25 to 0.01 they are comparable to zero-bias networks",
-            _lags(0.01, 0.25),
+            lambda result: _lags(result, 0.01, 0.25),
             Within(COMPARABLE),
         ),
         Claim(
             "Zero-bias networks need less data: without augmentation they are ahead at full contrast too",
-            _lags(1, 1),
+            lambda result: _lags(result, 1, 1),
             Below(),
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import cos, pi, sin
 from typing import Any
 
@@ -93,15 +93,11 @@ def _regions(model: nn.Module) -> list[list[list[float]]]:
 # What the claims are about
 
 
-def _can(neuron: str, *tasks: str) -> Callable[[Result], Evidence]:
+def _can(result: Result, neuron: str, *tasks: str) -> Evidence:
     """One seed that fits all points shows that a task can be fitted; if none does, that is no proof of the contrary."""
-
-    def evidence(result: Result) -> Evidence:
-        kinds = [kind for kind in _kinds(result, neuron) if kind["task"] in tasks]
-        numbers = "; ".join(f"{kind['task']}: {_whole(kind)} seeds fit all points" for kind in kinds)
-        return Evidence(len(kinds), 0, numbers, undecided=sum(not any(map(_is_whole, kind["runs"])) for kind in kinds))
-
-    return evidence
+    kinds = [kind for kind in _kinds(result, neuron) if kind["task"] in tasks]
+    numbers = "; ".join(f"{kind['task']}: {_whole(kind)} seeds fit all points" for kind in kinds)
+    return Evidence(len(kinds), 0, numbers, undecided=sum(not any(map(_is_whole, kind["runs"])) for kind in kinds))
 
 
 def _cannot(result: Result) -> Evidence:
@@ -187,9 +183,9 @@ EXPRESSIVENESS = Reproduction(
         ),
         Fact(
             "Without biases Dir 2 can be fitted (all points of a ray have one class; two rays of each class)",
-            _can("zero_bias", "Dir 2"),
+            lambda result: _can(result, "zero_bias", "Dir 2"),
         ),
-        Fact("With biases both can be fitted", _can("standard", "Dir 1", "Dir 2")),
+        Fact("With biases both can be fitted", lambda result: _can(result, "standard", "Dir 1", "Dir 2")),
     ),
     tables=tables,
     figures=figures,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,22 +113,25 @@ def _interpolants(result: Result) -> Evidence:
     return Evidence(count, changed, numbers)
 
 
-def _found(chosen: Callable[[Row], bool], low: float, high: float) -> Callable[[Result], Evidence | None]:
-    """Pairs of one pattern are more than ``low`` and at most ``high`` percent of all in every network ``chosen``."""
+def _found(rows: Sequence[Row], low: float, high: float) -> Evidence | None:
+    """Pairs of one pattern are more than ``low`` and at most ``high`` percent of all in every one of these networks."""
+    if not rows:
+        return None
+    shares = [100 * row["same_pattern"]["count"] / max(1, row["same_pattern"]["total"]) for row in rows]
+    accuracies = [100 * row["accuracy"] for row in rows]
+    numbers = (
+        f"{min(shares):.2g} to {max(shares):.2g}% of all pairs of one class, in {len(rows)} networks that are "
+        f"{min(accuracies):.1f} to {max(accuracies):.1f}% right"
+    )
+    return Evidence(len(rows), sum(not low < share <= high for share in shares), numbers)
 
-    def evidence(result: Result) -> Evidence | None:
-        rows = [row for row in result["result"]["rows"] if chosen(row)]
-        if not rows:
-            return None
-        shares = [100 * row["same_pattern"]["count"] / max(1, row["same_pattern"]["total"]) for row in rows]
-        accuracies = [100 * row["accuracy"] for row in rows]
-        numbers = (
-            f"{min(shares):.2g} to {max(shares):.2g}% of all pairs of one class, in {len(rows)} networks that are "
-            f"{min(accuracies):.1f} to {max(accuracies):.1f}% right"
-        )
-        return Evidence(len(rows), sum(not low < share <= high for share in shares), numbers)
 
-    return evidence
+def _small(result: Result) -> Evidence | None:
+    return _found([row for row in result["result"]["rows"] if "30 units" in row["name"]], MANY, 100)
+
+
+def _middle(result: Result) -> Evidence | None:
+    return _found([row for row in result["result"]["rows"] if 0.75 <= row["accuracy"] <= 0.9], 0, MANY)
 
 
 def _accurate(result: Result) -> Evidence:
@@ -200,14 +203,8 @@ INTERPOLATION = Reproduction(
     measure=measure,
     claims=(
         Fact("Theorem 2: between inputs of one activation pattern and class the class does not change", _interpolants),
-        Fact(
-            "In networks of 30 units many pairs of one pattern are found",
-            _found(lambda row: "30 units" in row["name"], MANY, 100),
-        ),
-        Fact(
-            "In networks of around 80% a few pairs are still found",
-            _found(lambda row: 0.75 <= row["accuracy"] <= 0.9, 0, MANY),
-        ),
+        Fact("In networks of 30 units many pairs of one pattern are found", _small),
+        Fact("In networks of around 80% a few pairs are still found", _middle),
         Fact("In networks of over 90% no pairs are found", _accurate),
         proved(
             "Such guarantees are rarely identified in larger and more accurate networks",

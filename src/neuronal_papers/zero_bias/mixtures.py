@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -92,12 +91,9 @@ def _mixed(result: Result, neuron: str, changed: str) -> tuple[list[Row], str]:
     return rows, numbers
 
 
-def _keep_the_class(changed: str) -> Callable[[Result], Evidence]:
-    def evidence(result: Result) -> Evidence:
-        rows, numbers = _mixed(result, "zero_bias", changed)
-        return Evidence(sum(row["mixtures"] for row in rows), sum(row[changed] for row in rows), numbers)
-
-    return evidence
+def _keep_the_class(result: Result, changed: str) -> Evidence:
+    rows, numbers = _mixed(result, "zero_bias", changed)
+    return Evidence(sum(row["mixtures"] for row in rows), sum(row[changed] for row in rows), numbers)
 
 
 def _guaranteed_with_biases(result: Result) -> Evidence:
@@ -138,7 +134,7 @@ CONVEX_REGION = Reproduction(
     claims=(
         Fact(
             "Theorem 3: convex combinations of inputs of one pattern and class keep the class",
-            _keep_the_class("convex_changed"),
+            lambda result: _keep_the_class(result, "convex_changed"),
         ),
         Fact("Such guarantees hardly exist in networks with biases (Theorem 3)", _guaranteed_with_biases),
     ),
@@ -161,7 +157,7 @@ CONE = replace(
     claims=(
         Fact(
             "Without biases non-negative combinations of inputs of one pattern and class keep it too",
-            _keep_the_class("conic_changed"),
+            lambda result: _keep_the_class(result, "conic_changed"),
             beyond_paper=True,
         ),
         Fact(

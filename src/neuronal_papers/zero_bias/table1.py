@@ -27,54 +27,18 @@ def both(*recipes: Recipe) -> tuple[Recipe, ...]:
     return tuple(replace(recipe, family=family) for recipe in recipes for family in BOTH)
 
 
-MNIST_FCN = Recipe(
-    name="MNIST FCN",
-    model="fcn",
-    data="mnist",
-    optim="adadelta",
-    lr=0.01,
-    epochs=20,
-    batch_size=512,
-    holdout=0.0,
-    seeds=(0, 1, 2),
-    probes=("contrast", "zero_image"),
-)
+MNIST_FCN = Recipe(name="MNIST FCN", model="fcn", data="mnist", optim="adadelta", lr=0.01, epochs=20, batch_size=512)
+MNIST_FCN = replace(MNIST_FCN, holdout=0.0, seeds=(0, 1, 2), probes=("contrast", "zero_image"))
 FASHION_CNN = replace(MNIST_FCN, name="Fashion-MNIST CNN", model="cnn", data="fashion_mnist", batch_size=128)
 FASHION_CNN_2 = replace(FASHION_CNN, name="Fashion-MNIST CNN, twice as wide", model_options={"widths": (32, 64, 128)})
 FASHION_CNN_4 = replace(FASHION_CNN, name="Fashion-MNIST CNN, 4 x as wide", model_options={"widths": (64, 128, 256)})
-CIFAR_RESNET18 = Recipe(
-    name="CIFAR-100 ResNet18",
-    model="resnet18",
-    norm="fixup",
-    data="cifar100",
-    optim="sgd",
-    lr=0.1,
-    momentum=0.9,
-    weight_decay=1e-4,
-    schedule="cosine",
-    mixup=0.7,
-    epochs=40,
-    batch_size=128,
-    crop=4,
-    flip=True,
-    holdout=0.0,
-    scalar_lr=0.1,
-    precision="bf16",
-    channels_last=True,
-    seeds=(0, 1, 2),
-    probes=("contrast", "zero_image"),
-)
+CIFAR_RESNET18 = replace(MNIST_FCN, name="CIFAR-100 ResNet18", model="resnet18", norm="fixup", data="cifar100")
+CIFAR_RESNET18 = replace(CIFAR_RESNET18, optim="sgd", lr=0.1, momentum=0.9, weight_decay=1e-4, schedule="cosine")
+CIFAR_RESNET18 = replace(CIFAR_RESNET18, mixup=0.7, epochs=40, batch_size=128, crop=4, flip=True, scalar_lr=0.1)
+CIFAR_RESNET18 = replace(CIFAR_RESNET18, precision="bf16", channels_last=True)
 SMALL_RESNET18 = replace(CIFAR_RESNET18, name="CIFAR-10 ResNet18", data="cifar10", epochs=20, batch_size=256)
-IMAGENET_RESNET50 = replace(
-    CIFAR_RESNET18,
-    name="ImageNet ResNet50",
-    model="resnet50",
-    data="imagenet",
-    epochs=100,
-    batch_size=256,
-    crop=0,
-    resized_crop=(0.08, 1.0),
-)
+IMAGENET_RESNET50 = replace(CIFAR_RESNET18, name="ImageNet ResNet50", model="resnet50", data="imagenet", epochs=100)
+IMAGENET_RESNET50 = replace(IMAGENET_RESNET50, batch_size=256, crop=0, resized_crop=(0.08, 1.0))
 
 
 def smoke(recipe: Recipe) -> Recipe:
@@ -140,32 +104,31 @@ def less(result: Result, own: Row, other: Row, label: str = "", place: int = 0) 
     return Case(label, paired(mine, others, 100), note="; ".join(filter(None, notes)))
 
 
-def _cases(number: Callable[..., float], *neurons: str) -> Callable[[Result], list[Case]]:
+def _cases(result: Result, neurons: Sequence[str], number: Callable[..., float]) -> list[Case]:
     """A case for every network of these neurons: a number of each seed's curve, and of the reported one, in points."""
-
-    def cases(result: Result) -> list[Case]:
-        found = []
-        for row in (row for row in result["result"]["rows"] if row["neuron"] in neurons):
-            curves, reported = curves_of(row, result).values(), result["reported"].get(row["neuron"], ())
-            label = row["name"] if len(neurons) == 1 else f"{row['name']}, {row['neuron']}"
-            found.append(Case(label, [100 * number(curve, reported) for curve in curves], note=_failed(row)))
-        return found
-
+    cases = []
+    for row in (row for row in result["result"]["rows"] if row["neuron"] in neurons):
+        curves, reported = curves_of(row, result).values(), result["reported"].get(row["neuron"], ())
+        label = row["name"] if len(neurons) == 1 else f"{row['name']}, {row['neuron']}"
+        cases.append(Case(label, [100 * number(curve, reported) for curve in curves], note=_failed(row)))
     return cases
 
 
-def _fall(curve: Sequence[float], _: object) -> float:
-    return curve[0] - min(curve)
+def _falls(result: Result) -> list[Case]:
+    return _cases(result, ["standard"], lambda curve, _: curve[0] - min(curve))
 
 
-def _above(curve: Sequence[float], reported: Sequence[float]) -> float:
-    """At full contrast."""
-    return curve[0] - reported[0]
+def _from_reported(result: Result) -> list[Case]:
+    return _cases(result, BOTH, lambda curve, reported: curve[0] - reported[0])
 
 
-def _distance(curve: Sequence[float], reported: Sequence[float]) -> float:
-    """In the mean over the lower contrasts."""
-    return fmean(abs(a - b) for a, b in zip(curve[1:], reported[1:], strict=True))
+def _from_curve(result: Result) -> list[Case]:
+    """Mean distance from the reported accuracies at the lower contrasts."""
+
+    def distance(curve: Sequence[float], reported: Sequence[float]) -> float:
+        return fmean(abs(a - b) for a, b in zip(curve[1:], reported[1:], strict=True))
+
+    return _cases(result, ["standard"], distance)
 
 
 def _changes(result: Result) -> Evidence:
@@ -199,12 +162,12 @@ def _variances(result: Result) -> Evidence:
 FLATNESS = Fact("Without biases accuracy does not depend on contrast", _changes)
 CLAIMS = (
     FLATNESS,
-    Claim("With biases accuracy falls as contrast does", _cases(_fall, "standard"), Above(CLEAR)),
+    Claim("With biases accuracy falls as contrast does", _falls, Above(CLEAR)),
     Claim("Accuracies with and without biases are similar at full contrast", _similar, Within(SIMILAR)),
 )
 AGAINST_REPORTED = (
-    Claim("At full contrast accuracies are those of the paper", _cases(_above, *BOTH), Within(SIMILAR)),
-    Claim("With biases the curve over contrasts is that of the paper", _cases(_distance, "standard"), Below(CLEAR)),
+    Claim("At full contrast accuracies are those of the paper", _from_reported, Within(SIMILAR)),
+    Claim("With biases the curve over contrasts is that of the paper", _from_curve, Below(CLEAR)),
     Fact(f"Variances over three runs are below {VARIANCE:g} squared points", _variances),
 )
 
@@ -245,12 +208,10 @@ def _draw(axes: Any, line: Line) -> None:
 def figures(result: Result) -> list[Drawing]:
     lines = []
     for number, (row, reported) in enumerate(_with_reported(result)):
-        for label, curves, style in (
-            (f"{row['name']}, {row['neuron']}", row["accuracy"], "-"),
-            (f"reported, {row['neuron']}", [reported] if reported else [], ":"),
-        ):
-            percent = [[100 * value for value in curve] for curve in curves]
-            lines += [Line(number, label, FACTORS, percent, style)] if percent else []
+        percent = [[100 * value for value in curve] for curve in (*row["accuracy"], reported)]
+        lines.append(Line(number, f"{row['name']}, {row['neuron']}", FACTORS, percent[:-1]))
+        if reported:
+            lines.append(Line(number, f"reported, {row['neuron']}", FACTORS, percent[-1:], ":"))
     axes = {"xscale": "log", "xlim": (1.6, 6.3e-5), "ylim": (0, 102)}
     axes |= {"xlabel": "contrast multiplier", "ylabel": "test accuracy (%)"}
     caption = "Full contrast on the left. Lines are means over seeds, bands reach from the lowest to the highest seed."

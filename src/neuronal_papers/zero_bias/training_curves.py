@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import exp, log
@@ -14,25 +14,14 @@ from neuronal.report import Column, Drawing
 from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, chart, every_seed
 from neuronal_papers.judge import Below, Case, Claim, Result
-from neuronal_papers.zero_bias.table1 import (
-    BOTH,
-    CIFAR_RESNET18,
-    FASHION_CNN,
-    MNIST_FCN,
-    SMALL_RESNET18,
-    both,
-    smoke,
-)
+from neuronal_papers.zero_bias.table1 import BOTH, CIFAR_RESNET18, FASHION_CNN, MNIST_FCN, SMALL_RESNET18, both, smoke
 
 # Percent; losses that differ by less are almost identical. The paper gives no number.
 CLOSE = 10.0
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
-    """Every network with every neuron and seed: its curve; per network the distances between and within neurons.
-
-    The distance of two curves is the mean over epochs of the factor by which their losses differ.
-    """
+    """The curve and the accuracy of every network with every neuron and seed."""
     networks: dict[str, dict[str, Any]] = {}
     for record in work.records(setting.recipes):
         empty = {"curves": {neuron: {} for neuron in BOTH}, "accuracy": {neuron: [] for neuron in BOTH}}
@@ -40,7 +29,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         if record.failure is None:
             own["curves"][neuron][str(record.seed)] = [row["loss"] for row in record.epochs]
             own["accuracy"][neuron].append(record.metrics["accuracy"])
-    return {"networks": [{"name": name, **own} | distances(own["curves"]) for name, own in networks.items()]}
+    return {"networks": [{"name": name, **own} for name, own in networks.items()]}
 
 
 def factor(a: Sequence[float], b: Sequence[float]) -> float:
@@ -48,23 +37,29 @@ def factor(a: Sequence[float], b: Sequence[float]) -> float:
     return exp(fmean(abs(log(p / q)) for p, q in zip(a, b, strict=True)))
 
 
-def distances(curves: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float | None]:
-    """Mean factor between two neurons with the same seed, and between two seeds of one neuron."""
-    first, *others = curves.values()
-    between = [factor(first[s], other[s]) for other in others for s in first if s in other]
-    within = [factor(a, b) for of in curves.values() for a, b in combinations(of.values(), 2)]
-    return {"between": fmean(between) if between else None, "within": fmean(within) if within else None}
+def distances(network: Mapping[str, Any]) -> tuple[list[float], list[float]]:
+    """Factors between both neurons with the same seed, and between two seeds of one neuron."""
+    without, biased = (network["curves"][neuron] for neuron in BOTH)
+    between = [factor(without[seed], biased[seed]) for seed in without if seed in biased]
+    return between, [factor(a, b) for of in (without, biased) for a, b in combinations(of.values(), 2)]
 
 
 def _losses_apart(result: Result) -> list[Case]:
     """Percent by which the losses of both neurons differ, seed by seed; and how much two seeds of one neuron do."""
     cases = []
     for network in result["result"]["networks"]:
-        without, biased = (network["curves"][neuron] for neuron in BOTH)
-        percent = [100 * (factor(without[seed], biased[seed]) - 1) for seed in without if seed in biased]
-        note = "" if network["within"] is None else f"two seeds of one neuron {100 * (network['within'] - 1):.1f}"
-        cases.append(Case(network["name"], percent, note=note))
+        between, within = distances(network)
+        note = f"two seeds of one neuron {100 * (fmean(within) - 1):.1f}" if within else ""
+        cases.append(Case(network["name"], [100 * (each - 1) for each in between], note=note))
     return cases
+
+
+def _mean(place: int) -> Callable[[Mapping[str, Any]], float | None]:
+    def cell(network: Mapping[str, Any]) -> float | None:
+        values = distances(network)[place]
+        return fmean(values) if values else None
+
+    return cell
 
 
 def _accuracies(network: Mapping[str, Any]) -> str:
@@ -73,8 +68,8 @@ def _accuracies(network: Mapping[str, Any]) -> str:
 
 COLUMNS = (
     Column("network", "name", is_text=True),
-    Column("loss differs by", "between", ".3f"),
-    Column("two seeds by", "within", ".3f"),
+    Column("loss differs by", _mean(0), ".3f"),
+    Column("two seeds by", _mean(1), ".3f"),
     Column("accuracy, neuron by neuron (%)", _accuracies),
 )
 CAPTION = "factors, mean over epochs: zero-bias against biased with the same seed, and two seeds of one neuron"

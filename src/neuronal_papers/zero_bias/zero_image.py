@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import log
 from typing import Any
 
@@ -65,21 +65,25 @@ def _is_uniform(row: Row) -> bool:
     return bool(abs(row["entropy"] - 1) < UNIFORM)
 
 
-def _beliefs(neuron: str, expected: bool) -> Callable[[Result], Evidence | None]:
+def _beliefs(result: Result, neuron: str, *, expected: bool) -> Evidence | None:
     """Whether the beliefs of every network of this neuron are uniform, or are not."""
+    rows = [row for row in result["result"]["rows"] if row["neuron"] == neuron]
+    if not rows:
+        return None
+    against = sum(_is_uniform(row) != expected for row in rows)
+    entropies, largest = ([row[key] for row in rows] for key in ("entropy", "largest"))
+    numbers = f"largest probability {min(largest):.3f} to {max(largest):.3f} of {rows[0]['classes']} classes"
+    if expected:
+        numbers = f"entropy {min(entropies):.6f} of the largest possible, or more"
+    return Evidence(len(rows), against, f"{len(rows) - against} of {len(rows)} networks; {numbers}")
 
-    def evidence(result: Result) -> Evidence | None:
-        rows = [row for row in result["result"]["rows"] if row["neuron"] == neuron]
-        if not rows:
-            return None
-        against = sum(_is_uniform(row) != expected for row in rows)
-        entropies, largest = ([row[key] for row in rows] for key in ("entropy", "largest"))
-        numbers = f"largest probability {min(largest):.3f} to {max(largest):.3f} of {rows[0]['classes']} classes"
-        if expected:
-            numbers = f"entropy {min(entropies):.6f} of the largest possible, or more"
-        return Evidence(len(rows), against, f"{len(rows) - against} of {len(rows)} networks; {numbers}")
 
-    return evidence
+def _uniform(result: Result) -> Evidence | None:
+    return _beliefs(result, "zero_bias", expected=True)
+
+
+def _preferring(result: Result) -> Evidence | None:
+    return _beliefs(result, "standard", expected=False)
 
 
 def _published(result: Result) -> Evidence | None:
@@ -127,8 +131,8 @@ ZERO_IMAGE = Reproduction(
     },
     measure=measure,
     claims=(
-        Fact("Without biases every class is equally likely at the zero image", _beliefs("zero_bias", True)),
-        Fact("Networks with biases prefer some classes at the zero image", _beliefs("standard", False)),
+        Fact("Without biases every class is equally likely at the zero image", _uniform),
+        Fact("Networks with biases prefer some classes at the zero image", _preferring),
         Fact(
             "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily",
             _published,

@@ -96,7 +96,7 @@ def test_losses_are_close_or_not_whatever_two_seeds_do(factors, expected):
     curves = {"zero_bias": {}, "standard": {}}
     for seed, factor in enumerate(factors):
         curves["zero_bias"][str(seed)], curves["standard"][str(seed)] = [1.0, 2.0], [factor, 2 * factor]
-    network = {"name": "net", "curves": curves, "between": 1.2, "within": 1.5}
+    network = {"name": "net", "curves": curves}
     assert outcomes("training_curves", {"networks": [network]}) == [expected]
 
 
