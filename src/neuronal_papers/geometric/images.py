@@ -16,7 +16,7 @@ from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import BOTH, as_reported, is_best, measure, sample, tables
 from neuronal_papers.geometric.methods import HALF, METHODS, RATES, TUNED, Row, by
 from neuronal_papers.judge import Above, Below, Case, Claim, Fact, Result, paired
-from neuronal_papers.seeds import groups
+from neuronal_papers.seeds import at_chance, groups
 
 VGG6 = Recipe(
     name="",
