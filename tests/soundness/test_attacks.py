@@ -500,3 +500,24 @@ def test_check_says_why_it_does_not_confirm():
     wrong_shape = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 3))
     assert "not confirmed, because " in str(check(certificate, wrong_shape))
     assert str(check(certificate, model)) == "confirmed"
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.parametrize("made", [torch.jit.script, lambda model: torch.jit.trace(model, torch.randn(1, 4))])
+def test_compiled_modules_are_refused_in_one_line(made):
+    model, x = small_classifier(), torch.randn(4)
+    compiled = made(model)
+    for question in (
+        lambda: certify_segment(compiled, x, 2 * x),
+        lambda: certify_ball(compiled, x),
+        lambda: certify_scaling(compiled, x.unsqueeze(0)),
+    ):
+        with pytest.raises(TypeError, match="compiled by TorchScript"):
+            question()
+    assert not check(certify_ball(model, x), compiled)
+
+
+def test_folding_says_that_an_example_gives_no_numbers():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        fold_batch_norm(model, torch.full((2, 1, 6, 6), math.nan))

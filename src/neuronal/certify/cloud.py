@@ -71,7 +71,7 @@ class Cloud:
     ) -> Any:
         name = func.__name__.removesuffix("_") if not func.__name__.startswith("__") else func.__name__
         if name not in RULES:
-            raise NoRule(f"The checker has no rule for {name}; it covers {', '.join(sorted(RULES))}.")
+            raise NoRule(f"The checker has no rule for {name}.")
         result = RULES[name](*args, **(kwargs or {}))
         is_in_place = name != func.__name__ or (kwargs or {}).get("inplace")
         return args[0].become(result) if is_in_place else result

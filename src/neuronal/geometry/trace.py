@@ -45,6 +45,11 @@ def outputs(model: nn.Module, x: Tensor, *, batch_size: int = 1024) -> Tensor:
 @contextmanager
 def places(model: nn.Module) -> Iterator[list[str]]:
     """Inside: the list holds the paths of the modules that are running, the innermost last; the model's own is ''."""
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        raise TypeError(
+            f"{type(model).__name__} is compiled by TorchScript, so what it computes cannot be watched. Give the module it "
+            "was made from."
+        )
     running: list[str] = []
 
     def leave(*_: object) -> None:
