@@ -21,7 +21,7 @@ from neuronal.geometry import group_by_pattern, lower, outputs, pieces
 from neuronal.report import Column
 from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
-from neuronal_papers.seeds import NETWORK, NEURON, Row, groups
+from neuronal_papers.seeds import NETWORK, NEURON, Row, at, groups
 from neuronal_papers.tuning import measured
 from neuronal_papers.zero_bias.table1 import MNIST_FCN, both
 
@@ -162,13 +162,8 @@ def _without_less_with(result: Result) -> list[Case]:
 
 def count(head: str, *path: str) -> Column:
     """A share below these keys of a row, as count/total."""
-
-    def cell(row: Row) -> str:
-        for key in path:
-            row = row[key]
-        return f"{row['count']:,}/{row['total']:,}"
-
-    return Column(head, cell)
+    share = at(*path)
+    return Column(head, lambda row: f"{share(row)['count']:,}/{share(row)['total']:,}")
 
 
 RUN = (NETWORK, NEURON, Column("seed", "seed"), Column("accuracy (%)", lambda row: 100 * row["accuracy"], ".1f"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,7 +92,7 @@ def _mixed(result: Result, neuron: str, changed: str) -> tuple[list[Row], str]:
     return rows, numbers
 
 
-def _keep_the_class(result: Result, changed: str) -> Evidence:
+def _keep_the_class(changed: str, result: Result) -> Evidence:
     rows, numbers = _mixed(result, "zero_bias", changed)
     return Evidence(sum(row["mixtures"] for row in rows), sum(row[changed] for row in rows), numbers)
 
@@ -134,7 +135,7 @@ CONVEX_REGION = Reproduction(
     claims=(
         Fact(
             "Theorem 3: convex combinations of inputs of one pattern and class keep the class",
-            lambda result: _keep_the_class(result, "convex_changed"),
+            partial(_keep_the_class, "convex_changed"),
         ),
         Fact("Such guarantees hardly exist in networks with biases (Theorem 3)", _guaranteed_with_biases),
     ),
@@ -157,7 +158,7 @@ CONE = replace(
     claims=(
         Fact(
             "Without biases non-negative combinations of inputs of one pattern and class keep it too",
-            lambda result: _keep_the_class(result, "conic_changed"),
+            partial(_keep_the_class, "conic_changed"),
             beyond_paper=True,
         ),
         Fact(

@@ -152,11 +152,8 @@ def _limits(result: Result) -> Evidence:
     for (beta,), of in groups(rows, "beta").items():
         changes = [100 * row["change"] for row in of]
         spans.append(f"{min(changes):,.1f} to {max(changes):,.1f}% at beta {beta:g}")
-    aligned = min(row["alignment"] for row in rows)
-    numbers = (
-        f"the limits differ by {'; '.join(spans)}; centred alignment {aligned:.4f} or more, where 1 would be a factor and "
-        "a constant"
-    )
+    numbers = f"the limits differ by {'; '.join(spans)}; centred alignment {min(row['alignment'] for row in rows):.4f}"
+    numbers += " or more, where 1 would be a factor and a constant"
     return Evidence(len(rows), sum(100 * row["change"] > SAME for row in rows), numbers)
 
 
@@ -211,20 +208,16 @@ def figures(result: Result) -> list[Drawing]:
     return drawings
 
 
-KERNELS = {"data": ("normal", "mnist"), "inputs": 40, "variances": (2.0, 1.0), "depths": (2, 4, 10), "seeds": (0, 1, 2)}
-KERNELS |= {"betas": (0.0, 0.1, 1.0), "widths": (64, 256, 1024), "depth": 2, "steps": 200}
-FEW_KERNELS = {"data": ("digits",), "inputs": 8, "variances": (2.0,), "depths": (2,), "seeds": (0, 1)}
-FEW_KERNELS |= {"betas": (0.0, 0.1), "widths": (8, 64), "depth": 1, "steps": 5}
-MANY_KERNELS = KERNELS | {"inputs": 200, "widths": (64, 256, 1024, 4096), "steps": 1000, "seeds": (0, 1, 2, 3, 4)}
+SMALL = {"data": ("normal", "mnist"), "inputs": 40, "variances": (2.0, 1.0), "depths": (2, 4, 10), "seeds": (0, 1, 2)}
+SMALL |= {"betas": (0.0, 0.1, 1.0), "widths": (64, 256, 1024), "depth": 2, "steps": 200}
+SMOKE = {"data": ("digits",), "inputs": 8, "variances": (2.0,), "depths": (2,), "seeds": (0, 1)}
+SMOKE |= {"betas": (0.0, 0.1), "widths": (8, 64), "depth": 1, "steps": 5}
+PAPER = SMALL | {"inputs": 200, "widths": (64, 256, 1024, 4096), "steps": 1000, "seeds": (0, 1, 2, 3, 4)}
 NTK = Reproduction(
     name="zero_bias/ntk",
     title="Tangent kernels with and without biases",
     where="Remarks 1 and 2, Appendix E",
-    scales={
-        "smoke": Setting(options=FEW_KERNELS),
-        "small": Setting(options=KERNELS),
-        "paper": Setting(options=MANY_KERNELS),
-    },
+    scales={"smoke": Setting(options=SMOKE), "small": Setting(options=SMALL), "paper": Setting(options=PAPER)},
     measure=measure,
     claims=(
         _shrinks(

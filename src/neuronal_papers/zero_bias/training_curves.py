@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import exp, log
@@ -54,12 +54,8 @@ def _losses_apart(result: Result) -> list[Case]:
     return cases
 
 
-def _mean(place: int) -> Callable[[Mapping[str, Any]], float | None]:
-    def cell(network: Mapping[str, Any]) -> float | None:
-        values = distances(network)[place]
-        return fmean(values) if values else None
-
-    return cell
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 def _accuracies(network: Mapping[str, Any]) -> str:
@@ -68,8 +64,8 @@ def _accuracies(network: Mapping[str, Any]) -> str:
 
 COLUMNS = (
     Column("network", "name", is_text=True),
-    Column("loss differs by", _mean(0), ".3f"),
-    Column("two seeds by", _mean(1), ".3f"),
+    Column("loss differs by", lambda network: _mean(distances(network)[0]), ".3f"),
+    Column("two seeds by", lambda network: _mean(distances(network)[1]), ".3f"),
     Column("accuracy, neuron by neuron (%)", _accuracies),
 )
 CAPTION = "factors, mean over epochs: zero-bias against biased with the same seed, and two seeds of one neuron"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from math import log
 from typing import Any
 
@@ -65,25 +66,19 @@ def _is_uniform(row: Row) -> bool:
     return bool(abs(row["entropy"] - 1) < UNIFORM)
 
 
-def _beliefs(result: Result, neuron: str, *, expected: bool) -> Evidence | None:
-    """Whether the beliefs of every network of this neuron are uniform, or are not."""
+def _beliefs(neuron: str, result: Result) -> Evidence | None:
+    """Networks without biases whose beliefs are uniform, or networks with biases whose beliefs are not."""
     rows = [row for row in result["result"]["rows"] if row["neuron"] == neuron]
     if not rows:
         return None
-    against = sum(_is_uniform(row) != expected for row in rows)
+    uniform = sum(map(_is_uniform, rows))
     entropies, largest = ([row[key] for row in rows] for key in ("entropy", "largest"))
-    numbers = f"largest probability {min(largest):.3f} to {max(largest):.3f} of {rows[0]['classes']} classes"
-    if expected:
-        numbers = f"entropy {min(entropies):.6f} of the largest possible, or more"
-    return Evidence(len(rows), against, f"{len(rows) - against} of {len(rows)} networks; {numbers}")
-
-
-def _uniform(result: Result) -> Evidence | None:
-    return _beliefs(result, "zero_bias", expected=True)
-
-
-def _preferring(result: Result) -> Evidence | None:
-    return _beliefs(result, "standard", expected=False)
+    if neuron == "zero_bias":
+        so, numbers = uniform, f"entropy {min(entropies):.6f} of the largest possible, or more"
+    else:
+        so, numbers = len(rows) - uniform, f"largest probability {min(largest):.3f} to {max(largest):.3f}"
+        numbers += f" of {rows[0]['classes']} classes"
+    return Evidence(len(rows), len(rows) - so, f"{so} of {len(rows)} networks; {numbers}")
 
 
 def _published(result: Result) -> Evidence | None:
@@ -131,8 +126,8 @@ ZERO_IMAGE = Reproduction(
     },
     measure=measure,
     claims=(
-        Fact("Without biases every class is equally likely at the zero image", _uniform),
-        Fact("Networks with biases prefer some classes at the zero image", _preferring),
+        Fact("Without biases every class is equally likely at the zero image", partial(_beliefs, "zero_bias")),
+        Fact("Networks with biases prefer some classes at the zero image", partial(_beliefs, "standard")),
         Fact(
             "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily",
             _published,
