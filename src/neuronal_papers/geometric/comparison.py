@@ -12,7 +12,7 @@ from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Setting, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
 from neuronal_papers.geometric.methods import DATA, METHOD, METHODS, UNITS, Row, legend, mean_of, method_of
-from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
+from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 from neuronal_papers.seeds import at_chance, groups, with_error
 from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, end_of_list
 
@@ -37,7 +37,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     seeds, from 0 on, in the place of the recipe's. With ``curves`` rows have :func:`curves_of`.
     """
     options, recipes = setting.options, setting.recipes
-    clean = [_clean(one, options) for one in recipes]
+    seeds = tuple(range(options.get("clean_seeds", 0)))
+    clean = [replace(r, protocol="clean", holdout=options["holdout"], seeds=seeds or r.seeds) for r in recipes]
     tries = [_tries(one, options) for one in clean]
     work.say("as published, and rates on held-out data")
     # All at once first: there is more to divide. What differs in its name alone is tried once.
@@ -51,11 +52,6 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         as_published, tuned = (row_of(one, work, curves=options.get("curves", False)) for one in (recipe, own))
         rows += [as_published, tuned | {"tuning": [asdict(point) for point in choice.curve]}]
     return {"rows": rows}
-
-
-def _clean(recipe: Recipe, options: Mapping[str, Any]) -> Recipe:
-    seeds = tuple(range(options["clean_seeds"])) if "clean_seeds" in options else recipe.seeds
-    return replace(recipe, protocol="clean", holdout=options["holdout"], seeds=seeds)
 
 
 def _tries(clean: Recipe, options: Mapping[str, Any]) -> list[Recipe]:
@@ -118,13 +114,6 @@ def curves_of(records: Sequence[Record]) -> dict[str, list[list[float]]]:
     }
 
 
-def in_top5(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows with their top-5 accuracies in the place of the measure; none if there are none."""
-    if not any("top5" in row for row in rows):
-        return []
-    return [{**row, **row.get("top5", {}), "measure": "top5"} for row in rows]
-
-
 def by_seed(row: Row, key: str = "values") -> dict[int, Any]:
     """What a row has of each seed that did not fail."""
     return dict(zip(row["seeds"], row.get(key, ()), strict=True))
@@ -149,56 +138,37 @@ def _values(row: Row) -> dict[int, float]:
     return dict(sorted(values.items()))
 
 
-def leads(rows: Sequence[Row], best: str) -> list[Case]:
-    """A sample for every set, batch size and other method: the paper's method less the other."""
-    places, cases = groups(rows, "data", "batch", "protocol"), []
+def leads(rows: Sequence[Row], best: str, *keys: str) -> list[Case]:
+    """A sample for every set, batch size (and more ``keys``) and other method: the paper's method less the other."""
+    places, cases = groups(rows, "data", "batch", *keys), []
     for place, group in places.items():
         # Only what tells the groups apart is named.
         told = [str(one) for one, every in zip(place, zip(*places, strict=True), strict=True) if len(set(every)) > 1]
-        for own in (row for row in group if row["method"] == best):
-            others = [row for row in group if row["method"] != best]
-            cases += [sample(own, row, ", ".join([row["method"], *told])) for row in others]
+        methods = {row["method"]: row for row in group}
+        if own := methods.pop(best, None):
+            cases += [sample(own, row, ", ".join([name, *told])) for name, row in methods.items()]
     return cases
 
 
-def is_best(best: str, text: str, protocol: str, *, errors: bool = False, beyond_paper: bool = False) -> Claim:
+def is_best(
+    best: str, text: str, protocol: str, *keys: str, of: str = "rows", errors: bool = False, beyond_paper: bool = False
+) -> Claim:
     """The claim that a method is better than every other by one protocol."""
 
     def cases(result: Result) -> list[Case]:
-        return leads([row for row in result["result"]["rows"] if row["protocol"] == protocol], best)
+        return leads([row for row in result["result"][of] if row["protocol"] == protocol], best, *keys)
 
     side, unit, digits = (Below(), "RMSE", "+.3f") if errors else (Above(), "points", "+.2f")
     unit = f"{unit}, {best} less the other"
     return Claim(f"{text} ({protocol})", cases, side, unit, digits, beyond_paper=beyond_paper)
 
 
-def as_reported(margin: float, text: str) -> Claim:
-    """The claim that accuracies are those the paper reports, by its own protocol, within ``margin`` points."""
-
-    def cases(result: Result) -> list[Case]:
-        found = []
-        for row in result["result"]["rows"]:
-            given = reported_for(row, result["reported"])
-            if given and row["protocol"] == "published":
-                label = row["method"] + f", {row['batch']}" * (str(row["batch"]) in result["reported"])
-                values = [100 * (value - given[0]) for value in _values(row).values()]
-                found.append(Case(label, values, row.get("overlap", 0.0)))
-        return found
-
-    return Claim(text, cases, Within(margin))
-
-
-def reported_for(row: Row, reported: Reported) -> tuple[float, float | None] | None:
-    """The paper's mean and error for the row, by data or batch, then method; no error where it is one run."""
-    places = (row["data"], str(row["batch"]))
-    return next((reported[one][row["method"]] for one in places if row["method"] in reported.get(one, {})), None)
-
-
 def tables(result: Result) -> list[Table]:
     """One line per set, batch and method: reported, published and clean; others for top-5 accuracies and rates tried."""
     rows, reported = result["result"]["rows"], result["reported"]
     found = [_protocols(title_of(result), rows, reported)]
-    if five := in_top5(rows):
+    if any("top5" in row for row in rows):
+        five = [{**row, **row.get("top5", {}), "measure": "top5"} for row in rows]
         found += [_protocols("Top-5 accuracy", five, reported.get("top5", {})), _tried(rows, result["options"])]
     return found
 
@@ -207,9 +177,10 @@ def _protocols(title: str, rows: Sequence[Row], reported: Reported) -> Table:
     measure = next((row["measure"] for row in rows if "measure" in row), "rmse")
     lines = [{row["protocol"]: row for row in own} for own in groups(rows, "data", "batch", "method").values()]
 
-    def in_paper(line: Row) -> str | None:
-        found = reported_for(line["published"], reported)
-        return with_error(*found, *UNITS[measure]) if found else None
+    def in_paper(line: Row) -> str:
+        row = line["published"]
+        of = reported[row["data"]] if row["data"] in reported else reported[str(row["batch"])]
+        return with_error(*of[row["method"]], *UNITS[measure]) or ""
 
     def place(line: Row) -> str:
         return f"{line['clean']['data']}" + f", {line['clean']['batch']}" * (measure != "rmse")

@@ -42,6 +42,9 @@ SHALLOW = Recipe(
     holdout=0.0,
     protocol="published",
     optim="adam",
+    epochs=5000,
+    cut_after=50,
+    stop_after=100,
     seeds=tuple(range(10)),
     probes=(),
 )

@@ -12,16 +12,7 @@ from neuronal_papers.geometric.comparison import figures, measure, sample, table
 from neuronal_papers.geometric.methods import FOUR, HALF, SHALLOW, SMOKE, TUNED, TUNING, Row, by
 from neuronal_papers.judge import Below, Case, Claim, Pooled, Result, Within
 
-UCI = replace(
-    SHALLOW,
-    scaling="standardise_inputs",
-    redrawn=1.0,
-    loss="absolute",
-    batch_size=1024,
-    epochs=5000,
-    cut_after=50,
-    stop_after=100,
-)
+UCI = replace(SHALLOW, scaling="standardise_inputs", redrawn=1.0, loss="absolute", batch_size=1024)
 SETS = ("boston", "concrete", "energy", "power", "wine", "yacht")
 RECIPES = tuple(one for data in SETS for one in by(replace(UCI, name=data, data=data), *FOUR))
 LEVY = replace(UCI, name="levy", data="levy", redrawn=0.0, epochs=3, seeds=(0, 1))

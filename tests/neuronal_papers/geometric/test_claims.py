@@ -2,7 +2,7 @@
 
 import pytest
 
-from neuronal_papers.geometric import images, initialisation, motion, uci
+from neuronal_papers.geometric import images, motion, sweeps, uci
 from neuronal_papers.geometric.comparison import is_best, sample
 from neuronal_papers.judge import judge
 
@@ -84,7 +84,7 @@ def test_leads_are_compared_between_the_smallest_and_the_largest_batches(small, 
     rows = [row("GmP+IMN", [0.9] * 4, batch=batch) for batch in (256, 1024)]
     for batch, lead, noise in ((256, small, (0.1, -0.1, 0, 0)), (1024, large, (0, 0, 0.1, -0.1))):
         rows.append(row("SP", [0.9 - (lead + one) / 100 for one in noise], batch=batch))
-    assert outcome(images.MORE[0], rows) == expected
+    assert outcome(images.VGG_CLAIMS[2], rows) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_fastest_needs_the_fewest_epochs_to_the_best_of_the_others(own, expected
     """BN gets to 0.9 in the third epoch; a seed that never gets there has one epoch more."""
     curves = {"BN": [[0.5, 0.7, 0.9]] * 3, "GmP+IMN": own}
     rows = [row(name, [0.9] * 3, batch=1024, curves={"followed_accuracy": curve}) for name, curve in curves.items()]
-    assert outcome(images.MORE[1], rows) == expected
+    assert outcome(images.VGG_CLAIMS[3], rows) == expected
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def start(name, width, values, signal=0.5, **more):
 def test_claims_about_starts():
     glorot = [start("SP, Glorot", width, [4.0, 5.0, 6.0, 5.0]) for width in (10, 100)]
     good = [start("GmP, scale 1", width, [4.01, 5.0, 5.99, 5.01]) for width in (10, 100)]
-    assert [one.outcome for one in findings(initialisation.CLAIMS, glorot + good)] == ["holds"] * 3
+    assert [one.outcome for one in findings(sweeps.START_CLAIMS, glorot + good)] == ["holds"] * 3
     bad = [good[0], start("GmP, scale 1", 100, [8.0, 10.1, 12.0, 10.0], 1.0)]
-    own = initialisation.CLAIMS
+    own = sweeps.START_CLAIMS
     assert [one.outcome for one in findings(own, glorot + bad)] == ["false as stated", "fails", "fails"]
     failed = [good[0], good[1] | {"failed": 1}]
     assert findings(own, glorot + failed)[1].outcome == "inconclusive"
