@@ -7,11 +7,13 @@ import torch
 from torch import nn
 
 from neuronal.experiments.run import trained
+from neuronal.probes.contrast import MULTIPLIERS
 from neuronal_papers.core import Setting
 from neuronal_papers.registry import reproductions
 from neuronal_papers.reproduce import read_result, reproduce
 from neuronal_papers.studies import pairs
 from neuronal_papers.zero_bias import interpolation, mixtures, training_curves
+from neuronal_papers.zero_bias.table1 import FACTORS
 from tests.vision import vision
 
 
@@ -22,6 +24,10 @@ def quadrants():
         model[0].weight.copy_(torch.eye(2))
         model[2].weight.copy_(torch.eye(2))
     return model
+
+
+def test_the_contrasts_of_the_table_are_those_that_are_measured():
+    assert FACTORS == MULTIPLIERS
 
 
 def test_neighbours_are_the_nearest_of_another_class():
