@@ -231,11 +231,11 @@ class _Farkas(StandIn):
         """For every input (at every position) the largest pre-activation is at least this, up to rounding."""
         return self.balance.promise()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         if self._groups == 1:
-            return self._map(x, *self._weight_and_bias())
+            return self._map(input, *self._weight_and_bias())
         # A weight in space of weights would need every group's inputs, so the outputs are added up instead.
-        free = self._map(x, self._padded(), None)
+        free = self._map(input, self._padded(), None)
         batched = free.dim() == len(self._weight_shape)
         return self.balance.close(free.narrow(int(batched), 0, self.num_units - 1), dim=int(batched))
 

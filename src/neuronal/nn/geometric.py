@@ -142,13 +142,13 @@ class _Geometric(StandIn):
         """Bias of the plain layer with the same map: scale times offset."""
         return None if self.offset is None else self.scale * self.offset
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         # A convolution of images in channels_last order wants its weight so, and would copy it.
-        is_image = len(self._weight_shape) == 4 and not dispatch.is_vmapped(x)
-        last = is_image and x.is_contiguous(memory_format=torch.channels_last)
+        is_image = len(self._weight_shape) == 4 and not dispatch.is_vmapped(input)
+        last = is_image and input.is_contiguous(memory_format=torch.channels_last)
         if self.activation is None:
-            return self._map(x, *self._weight_and_bias(channels_last=last))
-        z = self._map(x, *self._weight_and_bias(scaled=False, channels_last=last))
+            return self._map(input, *self._weight_and_bias(channels_last=last))
+        z = self._map(input, *self._weight_and_bias(scaled=False, channels_last=last))
         channel_last = self._plain is nn.Linear
         scale = self.scale.to(z.dtype)
         return F.relu(z) * (scale if channel_last else scale.view(-1, *[1] * (len(self._weight_shape) - 2)))

@@ -117,7 +117,7 @@ class _ImplicitBias(StandIn):
 
     def solve(self, x: Tensor) -> Solution:
         """The solution for input ``x`` with residual, steps and convergence of every row (sample and channel)."""
-        a = self._map(x, self.weight, self.bias)
+        a = self._map(input, self.weight, self.bias)
         return self._solve_rows(*self._rows(a))
 
     def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
@@ -136,8 +136,8 @@ class _ImplicitBias(StandIn):
             check_unique(*known[:2])
             self._checked = state
 
-    def forward(self, x: Tensor) -> Tensor:
-        a = self._map(x, self.weight, self.bias)
+    def forward(self, input: Tensor) -> Tensor:
+        a = self._map(input, self.weight, self.bias)
         units = self._row_length(a)
         if self.steps is None and takes(a, self.raw_coupling, self.log_slope, units, self.tolerance):
             self._check_fixed()
@@ -211,7 +211,7 @@ def _can_be_read(flags: Tensor) -> bool:
 
 def _for_rows(rows: Tensor, *numbers: Tensor) -> tuple[Tensor, ...]:
     """One for each row of what rows take in turn."""
-    return tuple(t.repeat(len(rows) // len(t)) for t in numbers)
+    return tuple(t.repeat(rows.shape[0] // t.shape[0]) for t in numbers)
 
 
 class ImplicitBiasLinear(_ImplicitBias, LinearShape):

@@ -38,9 +38,9 @@ class _ZeroBias:
         new.weight = copied(layer.weight)
         return cast(Self, new.train(layer.training))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         try:
-            y: Tensor = super().forward(x)  # type: ignore[misc]
+            y: Tensor = super().forward(input)  # type: ignore[misc]
         except RuntimeError as wrong:
             raise named(wrong, cast(nn.Module, self)) from wrong
         return y

@@ -83,7 +83,8 @@ def solve(
     work = torch.float64 if a.dtype == torch.float64 else torch.float32
     lam, p = _numbers(coupling, "coupling", a, work), _numbers(slope, "slope", a, work)
     if check and not torch.compiler.is_compiling() and not any(map(dispatch.is_vmapped, (lam, p))):
-        both = (lam, p) if len(lam) == len(p) or 1 in (len(lam), len(p)) else (_per_row(t, len(a)) for t in (lam, p))
+        alike = lam.shape[0] == p.shape[0] or 1 in (lam.shape[0], p.shape[0])
+        both = (lam, p) if alike else (_per_row(t, a.shape[0]) for t in (lam, p))
         check_unique(*without_nan(*both)[:2])
     value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps)
     return Solution(value.to(a.dtype), residual, steps, converged)
@@ -95,13 +96,15 @@ def _numbers(given: Tensor | float, name: str, a: Tensor, dtype: torch.dtype) ->
         # Made where it is needed, since a GPU would be waited for to copy it.
         return torch.full((1,), given, device=a.device, dtype=dtype)
     found = given.to(a.device, dtype).reshape(-1)
-    if len(found) != len(a) and (len(found) == 0 or len(a) % len(found)):
-        raise ValueError(f"{name} needs to be one number or as many as divide the {len(a)} rows, got {len(found)}.")
+    # Sizes by shape: the exporter takes a length for a fixed number.
+    rows, count = a.shape[0], found.shape[0]
+    if count != rows and (count == 0 or rows % count):
+        raise ValueError(f"{name} needs to be one number or as many as divide the {rows} rows, got {count}.")
     return found
 
 
 def _per_row(numbers: Tensor, rows: int) -> Tensor:
-    return numbers if len(numbers) == rows else numbers.repeat(rows // len(numbers))
+    return numbers if numbers.shape[0] == rows else numbers.repeat(rows // numbers.shape[0])
 
 
 def _in_all(of_rows: Tensor, count: int) -> Tensor:
@@ -140,7 +143,7 @@ def _solve_now(
         found = kernels.solve(a, coupling, slope, tolerance, max_steps)
         return found.value, found.residual, found.steps, found.converged
     with torch.autocast(a.device.type, enabled=False):
-        rows = len(a)
+        rows = a.shape[0]
         return _solve_rows(a, _per_row(coupling, rows), _per_row(slope, rows), tolerance, max_steps)
 
 
@@ -192,12 +195,12 @@ def _vjp_now(
     """Gradients for a, coupling and slope: v with A v = g, and what follows from it."""
     if kernels.covers(z, 1.0):
         v, (d_coupling, d_slope) = kernels.vjp(g, z, coupling, slope, with_coupling, with_slope)
-        d_slope = _in_all(d_slope, len(slope)) if with_slope else torch.zeros_like(slope)
-        return v, _in_all(d_coupling, len(coupling)), d_slope
+        d_slope = _in_all(d_slope, slope.shape[0]) if with_slope else torch.zeros_like(slope)
+        return v, _in_all(d_coupling, coupling.shape[0]), d_slope
     with torch.autocast(z.device.type, enabled=False):
-        both = _per_row(coupling, len(z)), _per_row(slope, len(z))
+        both = _per_row(coupling, z.shape[0]), _per_row(slope, z.shape[0])
         v, d_coupling, d_slope = _vjp_rows(g, z, *both, with_coupling, with_slope)
-        return v, _in_all(d_coupling, len(coupling)), _in_all(d_slope, len(slope))
+        return v, _in_all(d_coupling, coupling.shape[0]), _in_all(d_slope, slope.shape[0])
 
 
 def _vjp_rows(
@@ -296,10 +299,10 @@ class _Vjp(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         (g, z, coupling, slope), rest = _first_dims(given[:4], in_dims, info.batch_size), given[4:]
-        numbers = [one.expand(len(z), -1) if one.dim() == 1 else one for one in (coupling, slope)]
+        numbers = [one.expand(z.shape[0], -1) if one.dim() == 1 else one for one in (coupling, slope)]
         # As many gradients as there are in the batch: each row has numbers of its own, whose gradients are put together.
         v, *of_numbers = _Vjp.apply(g.flatten(0, 1), z.flatten(0, 1), *(_of_all_rows(one, z) for one in numbers), *rest)
-        sums = [of.view(len(z), -1, one.shape[1]).sum(1) for of, one in zip(of_numbers, numbers, strict=True)]
+        sums = [of.view(z.shape[0], -1, one.shape[1]).sum(1) for of, one in zip(of_numbers, numbers, strict=True)]
         return (v.unflatten(0, z.shape[:2]), *sums), (0, 0, 0)
 
 
