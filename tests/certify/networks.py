@@ -111,6 +111,14 @@ def counterexamples(model: nn.Module, points: Tensor, label: int, promise: str, 
         return int((model(x).argmax(1) != label).sum())
 
 
+def margins(model: nn.Module, x: Tensor, label: int) -> Tensor:
+    """The lead of the label over the best other class."""
+    scores = model(x)
+    others = scores.clone()
+    others[:, label] = -torch.inf
+    return scores[:, label] - others.amax(1)
+
+
 def worst_by_gradient(model: nn.Module, points: Tensor, label: int, steps: int = 60) -> float:
     """The lowest margin that gradient descent on the weights finds, in float64, from several starts."""
     model, points = copy.deepcopy(model).double(), points.double()
@@ -118,14 +126,36 @@ def worst_by_gradient(model: nn.Module, points: Tensor, label: int, steps: int =
     optimiser = torch.optim.Adam([z], lr=0.2)
     lowest = torch.inf
     for _ in range(steps):
-        scores = model((z.softmax(1) @ points.flatten(1)).view(len(z), *points.shape[1:]))
-        others = scores.clone()
-        others[:, label] = -torch.inf
-        margin = scores[:, label] - others.amax(1)
+        margin = margins(model, (z.softmax(1) @ points.flatten(1)).view(len(z), *points.shape[1:]), label)
         lowest = min(lowest, margin.min().item())
         optimiser.zero_grad()
         margin.sum().backward()
         optimiser.step()
+    return lowest
+
+
+def on_sphere(x: Tensor, norm: object, radius: float, count: int) -> Tensor:
+    step = torch.randn(count, x.numel(), dtype=torch.float64)
+    step = step.sign() if norm == "inf" else step / step.norm(dim=1, keepdim=True)
+    return x.double() + radius * step.view(count, *x.shape)
+
+
+def worst_in_ball(model: nn.Module, x: Tensor, label: int, norm: object, radius: float) -> float:
+    """The lowest margin of projected gradient descent in the ball."""
+    z = on_sphere(x, norm, radius / 2, 32)
+    lowest = torch.inf
+    for _ in range(40):
+        z.requires_grad_()
+        margin = margins(model, z, label)
+        lowest = min(lowest, margin.min().item())
+        (gradient,) = torch.autograd.grad(margin.sum(), z)
+        gradient = gradient.flatten(1)
+        step = (z.detach() - x).flatten(1) - 0.2 * radius * gradient / gradient.norm(dim=1, keepdim=True)
+        if norm == "inf":
+            step = step.clamp(-radius, radius)
+        else:
+            step = step * (radius / step.norm(dim=1, keepdim=True)).clamp(max=1)
+        z = (x + step.view(32, *x.shape)).double()
     return lowest
 
 

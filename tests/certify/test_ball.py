@@ -11,36 +11,7 @@ from torch import nn
 from neuronal.certify.ball import certify_ball
 from neuronal.certify.branch import Budget
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
-from tests.certify.networks import NETWORKS, inputs, network
-
-
-def on_sphere(x: torch.Tensor, norm: object, radius: float, count: int) -> torch.Tensor:
-    step = torch.randn(count, x.numel(), dtype=torch.float64)
-    step = step.sign() if norm == "inf" else step / step.norm(dim=1, keepdim=True)
-    return x.double() + radius * step.view(count, *x.shape)
-
-
-def attacked(model: nn.Module, x: torch.Tensor, label: int, norm: object, radius: float) -> float:
-    """The lowest margin of projected gradient descent in the ball."""
-    z = on_sphere(x, norm, radius / 2, 32)
-    lowest = torch.inf
-    for _ in range(40):
-        z.requires_grad_()
-        scores = model(z)
-        others = scores.clone()
-        others[:, label] = -torch.inf
-        margin = scores[:, label] - others.amax(1)
-        lowest = min(lowest, margin.min().item())
-        (gradient,) = torch.autograd.grad(margin.sum(), z)
-        step = (
-            z.detach() - x - 0.2 * radius * gradient / gradient.flatten(1).norm(dim=1).view(-1, *[1] * x.dim())
-        ).flatten(1)
-        if norm == "inf":
-            step = step.clamp(-radius, radius)
-        else:
-            step = step * (radius / step.norm(dim=1, keepdim=True)).clamp(max=1)
-        z = (x + step.view(32, *x.shape)).double()
-    return lowest
+from tests.certify.networks import NETWORKS, inputs, network, on_sphere, worst_in_ball
 
 
 @pytest.mark.parametrize("norm", [2, "inf"])
@@ -56,7 +27,7 @@ def test_no_point_of_a_certified_ball_has_another_class(name, norm):
         assert 0 <= e.region <= e.radius
         assert e.region <= e.region_only or name == "linear"
         assert (real(on_sphere(x, norm, e.radius, 2000)).argmax(1) == e.label).all()
-        assert attacked(real, x.double(), e.label, norm, e.radius) > 0
+        assert worst_in_ball(real, x.double(), e.label, norm, e.radius) > 0
         deployed = certify_ball(model, x, norm=norm, promise="float32")
         assert deployed.evidence.radius <= e.radius * (1 + 1e-3)
         inside = on_sphere(x, norm, deployed.evidence.radius * (1 - 1e-5), 2000).float()

@@ -57,19 +57,6 @@ def test_verdicts_are_those_of_the_exact_breakpoints(name):
     assert "certified" in verdicts
 
 
-def test_refuted_segments_carry_a_witness_the_model_confirms():
-    model = network("relu", seed=2)
-    x = inputs("relu", 40)
-    answers = certify_segments(model, x[:20], x[20:])
-    refuted = [c for c in answers if c.verdict == "refuted"]
-    assert refuted
-    for c in refuted:
-        seen = int(model(c.witness.unsqueeze(0)).argmax())
-        assert seen == c.evidence.other != c.evidence.label == int(model(c.evidence.a.unsqueeze(0)).argmax())
-        assert c.witness.dtype == torch.float32
-        assert torch.allclose(c.witness, torch.lerp(c.evidence.a, c.evidence.b, c.evidence.t), atol=1e-6)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_exact_fractions_agree(seed):
@@ -98,25 +85,11 @@ def test_a_hidden_narrow_counterexample_is_found(width, promise):
     assert abs(c.evidence.t - 0.61803398) < width
 
 
-@pytest.mark.parametrize("width", [1e-3, 1e-6])
-def test_a_spike_that_does_not_reach_is_certified(width):
-    model = spike(width, at=0.61803398, height=0.9).double()
-    c = certify_segment(model, torch.tensor([0.0], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64))
-    assert c.verdict == "certified"
-
-
-def test_a_touching_tie_is_not_certified():
-    model = spike(0.25, at=0.5, height=1.0)
-    c = certify_segment(model, torch.tensor([0.0]), torch.tensor([1.0]))
-    assert c.verdict == "unknown"
-    assert "margin" in c.reason
-
-
-def test_equal_scores_everywhere_are_not_certified():
-    model = nn.Linear(2, 3)
-    nn.init.zeros_(model.weight)
-    nn.init.zeros_(model.bias)
-    assert certify_segment(model, torch.zeros(2), torch.ones(2)).verdict == "unknown"
+@pytest.mark.parametrize(("height", "verdict"), [(0.999, "certified"), (1.0, "unknown"), (1.001, "refuted")])
+def test_a_spike_is_certified_until_it_touches(height, verdict):
+    c = certify_segment(spike(0.25, at=0.5, height=height), torch.tensor([0.0]), torch.tensor([1.0]))
+    assert c.verdict == verdict
+    assert ("margin" in c.reason) == (verdict == "unknown")
 
 
 def test_rounding_that_changes_the_deployed_class_is_not_certified():
@@ -158,17 +131,6 @@ def test_a_float64_model_is_not_silently_shortened():
     assert certify_segment(model, *ends, promise="float32").verdict == "unknown"
 
 
-def test_evidence_is_a_partition_of_the_segment():
-    model = network("relu", seed=3)
-    a, b = same_class_pairs(model, inputs("relu", 30), 60)
-    parts = [c.evidence.intervals for c in certify_segments(model, a, b) if c.verdict == "certified"]
-    assert max(map(len, parts)) > 1
-    for ends in parts:
-        assert ends[0, 0] == 0
-        assert ends[-1, 1] == 1
-        assert torch.equal(ends[1:, 0], ends[:-1, 1])
-
-
 @pytest.mark.parametrize("name", ["relu", "residual", "pooled"])
 def test_exact_breakpoints_take_over_when_bounds_are_not_allowed_to_cut(name):
     model = network(name, seed=4)
@@ -182,14 +144,6 @@ def test_exact_breakpoints_take_over_when_bounds_are_not_allowed_to_cut(name):
     assert any("budget" in c.reason for c in none)
     late = certify_segments(model, a, b, budget=Budget(bounds=1, seconds=0))
     assert any("seconds" in c.reason for c in late if c.verdict == "unknown")
-
-
-def test_batches_say_what_single_segments_say():
-    model = network("relu", seed=5)
-    x = inputs("relu", 20)
-    many = certify_segments(model, x[:10], x[10:], budget=Budget(memory=1))
-    for c, a, b in zip(many, x[:10], x[10:], strict=True):
-        assert c.verdict == certify_segment(model, a, b).verdict
 
 
 def test_values_that_may_overflow_are_never_certified():
@@ -207,15 +161,6 @@ def test_an_implicit_bias_network_is_unknown_and_named():
     c = certify_segment(model, torch.zeros(4), torch.ones(4))
     assert c.verdict == "unknown"
     assert "ImplicitBiasLinear at '2'" in c.reason
-
-
-def test_the_model_is_left_as_it_was():
-    model = network("pooled").train()
-    x = inputs("pooled", 2)
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    certify_segment(model, x[0], x[1])
-    assert model.training
-    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
 
 
 @pytest.mark.parametrize(

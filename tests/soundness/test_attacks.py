@@ -1,6 +1,5 @@
 """Attacks that once gave false certificates, each as small as it gets. Every test failed before its cure."""
 
-import math
 import pickle
 from dataclasses import replace
 
@@ -103,18 +102,24 @@ def test_first_operations_in_place_agree_with_samples(name, promise):
 
 
 @pytest.mark.parametrize("name", FIRST_OPERATIONS)
-def test_no_question_writes_into_the_callers_tensors(name):
-    model = in_place(name).double()
+def test_no_question_changes_the_model_or_the_callers_tensors(name):
+    model = in_place(name).double().train()
+    model.append(nn.BatchNorm1d(2)).append(nn.Dropout()).double()
     given = torch.tensor([[1.0, -3.0], [-0.5, 4.0], [0.2, -0.1]]).double()
     kept = given.clone()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
     certify_hull(model, given)
     certify_ball(model, given[0])
     certify_ball(model, given[1], norm="inf")
     certify_segment(model, given[0], given[1])
     certify_lipschitz_ball(model, given[2])
     affine_map(model, given)
+    certify_scaling(model, given)
     convert(model, "geometric", example=given)
     assert torch.equal(given, kept)
+    assert all(module.training for module in model.modules())
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     bias_free = nn.Sequential(
         nn.ReLU(inplace=True), nn.Linear(2, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False)
     )
@@ -251,27 +256,9 @@ def test_numbers_that_leave_torch_are_seen(way):
     assert certify_scaling(model, a.unsqueeze(0)).verdict != "certified"
 
 
-# 6: balls
-
-
 def small_classifier():
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
-
-
-@pytest.mark.parametrize("norm", [math.inf, "Linf", 3, "2", 1, None, 2.5])
-def test_a_norm_nobody_knows_is_not_confirmed(norm):
-    model = small_classifier()
-    certificate = certify_ball(model, torch.randn(4))
-    assert check(certificate, model)
-    assert not check(replace(certificate, evidence=replace(certificate.evidence, norm=norm)), model)
-
-
-def test_the_region_of_a_ball_is_verified():
-    model = small_classifier()
-    certificate = certify_ball(model, torch.randn(4))
-    for region in (1e9, certificate.evidence.radius * 1.5, -1.0, math.nan):
-        assert not check(replace(certificate, evidence=replace(certificate.evidence, region=region)), model)
 
 
 # 7: activity
@@ -372,7 +359,7 @@ def test_a_tiny_witness_refutes_nothing():
     model = nn.Linear(2, 2, bias=False)
     certificate = certify_scaling(model, torch.randn(1, 2))
     evidence = replace(certificate.evidence, degree=None, scale=2.0**-10, deviation=1.0)
-    for size in (1e-38, 1e-300, 1e38):
+    for size in (1.0, 1e-38, 1e-300, 1e38):
         witness = torch.full((1, 2), size, dtype=torch.float64)
         for dtype in (torch.float32, torch.float64):
             forged = replace(certificate, verdict="refuted", witness=witness.to(dtype), evidence=evidence)
@@ -428,7 +415,7 @@ def fold_result(model, x):
     return (result.model, result) if hasattr(result, "model") else (result, None)
 
 
-# 13, 14: convert, and words of certificates
+# 13: convert
 
 
 def test_convert_leaves_a_layer_with_a_forward_of_its_own():
@@ -439,23 +426,6 @@ def test_convert_leaves_a_layer_with_a_forward_of_its_own():
     assert type(converted[0]) is nn.Linear
     x = torch.randn(5, 3)
     torch.testing.assert_close(converted(x), model(x))
-
-
-@pytest.mark.parametrize(
-    "words", [{"promise": "anything"}, {"verdict": "proved"}, {"verdict": "unknown"}, {"statement": "All is well."}]
-)
-def test_other_words_are_not_confirmed(words):
-    model = small_classifier()
-    x = torch.randn(4)
-    for certificate in (
-        certify_ball(model, x),
-        certify_segment(model, x, x * 1.001),
-        certify_hull(model, torch.stack([x, x * 1.001, x * 0.999])),
-        certify_lipschitz_ball(model, x),
-        certify_activity(model, (x - 0.01, x + 0.01)),
-        certify_scaling(nn.Linear(4, 3, bias=False), x.unsqueeze(0)),
-    ):
-        assert not check(replace(certificate, **words), model)
 
 
 # 15: crashes

@@ -118,6 +118,10 @@ def others(value: object, name: str) -> list[object]:
     """Values that say something else than this one."""
     if name in ("cutoff",):
         return [-1e9, 1e9, float("nan")]
+    if name == "verdict":
+        return [other for other in ("certified", "refuted", "unknown", "proved", None) if other != value]
+    if name == "norm":
+        return [1, 2.5, 3, float("inf"), "Linf", "2", None]
     if isinstance(value, bool) or value is None:
         return [torch.zeros(1), 0.5, "1"]
     if isinstance(value, Tensor):
@@ -125,7 +129,7 @@ def others(value: object, name: str) -> list[object]:
     if isinstance(value, Fraction):
         return [value + 1, None, float(value)]
     if isinstance(value, int | float):
-        return [value + 1, -value - 1, None, str(value)]
+        return [value + 1, -value - 1, 1e9, float("nan"), None, str(value)]
     if isinstance(value, str):
         return [value + " ", value[:-1] + "?", None]
     if isinstance(value, tuple):
