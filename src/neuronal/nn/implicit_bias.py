@@ -117,7 +117,7 @@ class _ImplicitBias(StandIn):
 
     def solve(self, x: Tensor) -> Solution:
         """The solution for input ``x`` with residual, steps and convergence of every row (sample and channel)."""
-        a = self._map(input, self.weight, self.bias)
+        a = self._map(x, self.weight, self.bias)
         return self._solve_rows(*self._rows(a))
 
     def _solve_rows(self, rows: Tensor, coupling: Tensor, slope: Tensor) -> Solution:
