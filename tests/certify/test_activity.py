@@ -18,9 +18,7 @@ from neuronal.certify.layer_activity import certify_layer
 from neuronal.certify.multipliers import exact_multipliers, is_exact, lower_bound, propose
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import evaluate
-from neuronal.nn.farkas import FarkasConv2d, FarkasLinear
-from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasResidual
-from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
+from neuronal.nn.farkas import FarkasLinear
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from neuronal.nn.zero_bias import ZeroBiasLinear
 from tests.models.networks import small
@@ -144,16 +142,6 @@ def test_farkas_layers_without_a_strict_bias_are_not():
     assert silent.witness.eq(0).all()
 
 
-def test_convolutions_at_every_position():
-    torch.manual_seed(1)
-    for padding, mode in ((0, "zeros"), (1, "zeros"), (1, "reflect")):
-        layer = nn.Conv2d(2, 40, 3, padding=padding, padding_mode=mode)
-        certificate = certify_layer(layer, (0.0, 1.0))
-        images = torch.cat([torch.rand(200, 2, 6, 6), torch.rand(200, 2, 6, 6).round()])
-        assert certificate.verdict == "certified"
-        assert layer(images).amax(1).min() >= certificate.evidence.margin - 1e-6
-
-
 def test_padding_is_seen():
     """Inside all inputs are at least 1, but a corner sees zeros."""
     layer = nn.Conv2d(1, 1, 3, padding=1)
@@ -172,29 +160,6 @@ def test_silenced_convolutions(shape):
     assert certificate.verdict == "refuted"
     assert (layer(certificate.witness).amax(1) <= 0).any()
     assert ((certificate.witness >= 0) & (certificate.witness <= 1)).all()
-
-
-def test_grouped_and_our_layers():
-    for layer in (
-        FarkasConv2d(4, 8, 3, groups=4),
-        nn.Conv2d(4, 64, 1, groups=4),
-        GeometricLinear(3, 60, activation="relu"),
-        GeometricConv2d(1, 60, 3),
-    ):
-        size = (3,) if isinstance(layer, GeometricLinear) else (layer.in_channels, 5, 5)
-        certificate = certify_layer(layer, (-1.0, 1.0))
-        z = layer(torch.rand(500, *size) * 2 - 1)
-        if certificate.verdict == "certified":
-            assert z.amax(1).min() > 0
-        else:
-            assert (layer(certificate.witness).amax(1) <= 0).any()
-
-
-def test_a_farkas_residual():
-    layer = FarkasResidual(5)
-    certificate = certify_activity(layer)
-    assert certificate.evidence.by == "construction"
-    assert layer(torch.randn(500, 5, 3, 3)).amax(1).min() >= certificate.evidence.margin * 0.99
 
 
 def test_units_dead_on_the_box_and_dead_on_data_are_told_apart():
@@ -252,19 +217,6 @@ def test_a_large_layer_is_answered_honestly():
 
 
 # Networks
-
-
-@pytest.mark.parametrize(
-    ("name", "norm"),
-    [("fcn", "none"), ("cnn", "none"), ("vgg6", "none"), ("resnet18", "none"), ("farkasnet18", "none")],
-)
-def test_farkas_networks_are_active_everywhere(name, norm):
-    model = small(name, "farkas", norm=norm)
-    sides = torch.zeros(2, 8, 8), torch.ones(2, 8, 8)
-    certificate = certify_activity(model, sides, data=torch.rand(10, 2, 8, 8))
-    assert certificate.verdict == "certified"
-    assert {layer.by for layer in certificate.evidence.layers} <= {"construction", "interval", "box"}
-    assert all(set(one.dead_on_box) <= set(one.dead_on_data) for one in certificate.evidence.layers)
 
 
 @pytest.mark.parametrize(
@@ -328,12 +280,6 @@ def test_a_hook_on_a_farkas_layer_is_not_covered_by_its_promise():
     model[0].register_forward_hook(lambda _, __, z: -z)
     certificate = certify_activity(model, (torch.full((3,), -9.0), torch.full((3,), 9.0)))
     assert certificate.verdict != "certified"
-
-
-def test_a_block_and_its_data():
-    block = FarkasBasicBlock(4)
-    sides = torch.zeros(4, 5, 5), torch.ones(4, 5, 5)
-    assert certify_activity(block, sides, data=torch.rand(5, 4, 5, 5)).verdict == "certified"
 
 
 @pytest.mark.parametrize("seed", range(3))

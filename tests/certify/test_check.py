@@ -14,7 +14,7 @@ from neuronal.certify.check_scaling import exported_degree
 from neuronal.certify.scaling import certify_scaling
 from neuronal.nn.farkas import FarkasConv2d, FarkasLinear
 from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasResidual
-from neuronal.nn.geometric import GeometricLinear
+from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from tests.certify.test_scaling import FUNCTIONS, MODULES, Function, stirred
 from tests.models.networks import small
@@ -98,6 +98,8 @@ LAYERS = {
     "everywhere": (lambda: nn.Linear(3, 30), None),
     "box": (lambda: nn.Linear(10, 30), (-0.1, 0.1)),
     "conv": (lambda: nn.Conv2d(2, 40, 3, padding=1), (0.0, 1.0)),
+    "conv, reflecting": (lambda: nn.Conv2d(2, 40, 3, padding=1, padding_mode="reflect"), (0.0, 1.0)),
+    "conv without padding": (lambda: nn.Conv2d(2, 40, 3), (0.0, 1.0)),
     "grouped": (lambda: nn.Conv2d(2, 40, 3, groups=2), (0.0, 1.0)),
     "farkas": (lambda: FarkasLinear(6, 5), None),
     "farkas on a box": (lambda: FarkasLinear(6, 5), (-1.0, 1.0)),
@@ -105,6 +107,7 @@ LAYERS = {
     "farkas, maximum": (lambda: loud(FarkasLinear(6, 5, rule="max")), None),
     "residual": (lambda: FarkasResidual(5), None),
     "geometric": (lambda: GeometricLinear(2, 40, activation="relu"), (0.5, 1.0)),
+    "geometric conv": (lambda: GeometricConv2d(1, 60, 3), (0.2, 1.0)),
     "silent": (lambda: nn.Linear(30, 5), (-1.0, 1.0)),
     "silent conv": (lambda: nn.Conv2d(2, 2, 3, padding=1), (-1.0, 1.0)),
 }
@@ -119,8 +122,15 @@ def test_layers_and_activity(name):
     assert certificate.verdict == ("refuted" if "silent" in name else "certified")
     assert check(certificate, layer)
     if certificate.verdict == "refuted":
+        assert (layer(certificate.witness).amax(1) <= 0).any()
         loud = FarkasLinear(30, 5) if name == "silent" else FarkasConv2d(2, 4, 3, padding=1)
         assert not check(certificate, loud)
+        return
+    size = (layer.channels if name == "residual" else getattr(layer, "in_channels", None), 6, 6)
+    size = size if size[0] else (layer.in_features,)
+    low, high = box or (-5.0, 5.0)
+    x = low + (high - low) * torch.cat([torch.rand(200, *size), torch.rand(200, *size).round()])
+    assert layer(x).amax(1).min() >= (certificate.evidence.margin or 0.0) * 0.99 - 1e-6
 
 
 @pytest.mark.parametrize("name", ["everywhere", "box", "conv", "grouped"])
@@ -196,6 +206,8 @@ def plain():
 NETWORKS = {
     "farkas": (lambda: small("cnn", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
     "farkas residual": (lambda: small("resnet18", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
+    "farkas layers": (lambda: small("vgg6", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
+    "farkas network": (lambda: small("farkasnet18", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
     "farkas block": (lambda: FarkasBasicBlock(4), (4, 5, 5), 0.5, {"construction"}),
     "norm and skip": (lambda: Residual(0.5), (3,), 0.1, {"interval"}),
     "plain": (plain, (2,), 3.0, {"box"}),
@@ -211,11 +223,13 @@ def test_networks_and_activity(name):
     torch.manual_seed(0)
     make, shape, side, shown = NETWORKS[name]
     model = make()
-    certificate = certify_activity(model, (torch.full(shape, -side), torch.full(shape, side)))
+    x = side * (2 * torch.rand(10, *shape) - 1)
+    certificate = certify_activity(model, (torch.full(shape, -side), torch.full(shape, side)), data=x)
     assert certificate.verdict == ("refuted" if name == "silent" else "certified")
     assert check(certificate, model)
     layers = certificate.evidence.layers
     assert {layer.by for layer in layers} & shown
+    assert all(set(one.dead_on_box) <= set(one.dead_on_data) for one in layers)
     if name == "silent":
         with torch.no_grad():
             for module in model.modules():

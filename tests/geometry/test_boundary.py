@@ -14,29 +14,18 @@ from neuronal.geometry.program import Kink, Maximum
 from neuronal.nn.farkas import FarkasConv2d, FarkasLinear
 from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
-from neuronal.nn.zero_bias import ZeroBiasLinear
 from tests.geometry.networks import NAMES, network
 
+LAYERS = [nn.Linear(4, 6), nn.Linear(4, 6, bias=False), nn.Conv2d(2, 6, 3), GeometricLinear(4, 6)]
+LAYERS += [
+    GeometricLinear(4, 6, activation="relu"),
+    GeometricConv2d(2, 6, 3),
+    FarkasLinear(4, 6),
+    FarkasConv2d(2, 6, 3),
+]
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        *[
-            nn.Linear(4, 6),
-            nn.Linear(4, 6, bias=False),
-            nn.Conv2d(2, 6, 3),
-            ZeroBiasLinear(4, 6),
-            GeometricLinear(4, 6),
-        ],
-        *[
-            GeometricLinear(4, 6, activation="relu"),
-            GeometricConv2d(2, 6, 3),
-            FarkasLinear(4, 6),
-            FarkasConv2d(2, 6, 3),
-        ],
-    ],
-    ids=repr,
-)
+
+@pytest.mark.parametrize("layer", LAYERS, ids=repr)
 def test_on_its_boundary_a_unit_is_zero(layer):
     layer = layer.double()
     if isinstance(layer, GeometricLinear):

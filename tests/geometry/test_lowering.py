@@ -8,10 +8,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from neuronal.geometry.lowering import NotPiecewiseLinear, as_batch, lower
+from neuronal.convert.sources import from_source
+from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 from neuronal.geometry.program import Kink, Maximum, Scale, Smooth
-from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
-from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.farkas import FarkasConv2d, FarkasConv3d, FarkasLinear
+from neuronal.nn.geometric import GeometricConv2d, GeometricConv3d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
 from neuronal.nn.norm import ChannelScale, InputMeanNorm, MeanOnlyBatchNorm
 from neuronal.nn.zero_bias import ZeroBiasConv2d, ZeroBiasLinear
@@ -46,7 +47,6 @@ def keeps_the_old_value(x):
 
 
 LAYERS = {
-    "Linear": ((5,), nn.Linear(5, 3)),
     "Linear without bias": ((5,), nn.Linear(5, 3, bias=False)),
     "Linear on positions": ((4, 5), nn.Linear(5, 3)),
     "Linear on positions without bias": ((2, 4, 5), nn.Linear(5, 3, bias=False)),
@@ -59,12 +59,10 @@ LAYERS = {
     "Conv3d": (BOX, nn.Conv3d(2, 3, 2, padding=1)),
     "BatchNorm1d": ((5,), nn.BatchNorm1d(5)),
     "BatchNorm1d on lines": (LINE, nn.BatchNorm1d(2, affine=False)),
-    "BatchNorm2d": (IMAGE, nn.BatchNorm2d(2)),
     "BatchNorm3d": (BOX, nn.BatchNorm3d(2)),
     "InputMeanNorm": (IMAGE, InputMeanNorm(2)),
     "MeanOnlyBatchNorm": (IMAGE, MeanOnlyBatchNorm(2)),
     "ChannelScale": (IMAGE, ChannelScale(torch.tensor([0.5, -2.0]))),
-    "Dropout": ((5,), nn.Dropout(0.7)),
     "Dropout2d": (IMAGE, nn.Dropout2d(0.7)),
     "Identity": ((5,), nn.Sequential(nn.Identity(), nn.Linear(5, 5))),
     "Flatten": (IMAGE, nn.Sequential(nn.Flatten(), nn.Linear(144, 3))),
@@ -80,18 +78,15 @@ LAYERS = {
     "PReLU for each channel": (IMAGE, nn.PReLU(2)),
     "MaxPool1d": (LINE, nn.MaxPool1d(3, stride=2, padding=1)),
     "MaxPool1d dilated": (LINE, nn.MaxPool1d(2, stride=1, dilation=3, ceil_mode=True)),
-    "MaxPool2d": (IMAGE, nn.MaxPool2d(2)),
     "MaxPool2d ceil": (IMAGE, nn.MaxPool2d(3, stride=2, ceil_mode=True)),
     "MaxPool2d padded": (IMAGE, nn.MaxPool2d((3, 4), stride=(2, 3), padding=(1, 2), dilation=(2, 1))),
     "MaxPool3d": (BOX, nn.MaxPool3d(2, stride=1, padding=1)),
     "AvgPool1d": (LINE, nn.AvgPool1d(3, stride=2, padding=1)),
     "AvgPool2d": (IMAGE, nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False)),
     "AvgPool3d": (BOX, nn.AvgPool3d(2)),
-    "AdaptiveAvgPool1d": (LINE, nn.AdaptiveAvgPool1d(4)),
     "AdaptiveAvgPool2d": (IMAGE, nn.AdaptiveAvgPool2d((3, 5))),
     "AdaptiveAvgPool2d of one": (IMAGE, nn.AdaptiveAvgPool2d(1)),
     "AdaptiveAvgPool3d": (BOX, nn.AdaptiveAvgPool3d(2)),
-    "AdaptiveMaxPool1d": (LINE, nn.AdaptiveMaxPool1d(4)),
     "AdaptiveMaxPool2d": (IMAGE, nn.AdaptiveMaxPool2d((3, 5))),
     "AdaptiveMaxPool2d of one": (IMAGE, nn.AdaptiveMaxPool2d(1)),
     "AdaptiveMaxPool3d": (BOX, nn.AdaptiveMaxPool3d(2)),
@@ -102,13 +97,10 @@ LAYERS = {
     "PixelShuffle": ((4, 3, 3), nn.PixelShuffle(2)),
     "ZeroBiasLinear": ((5,), ZeroBiasLinear(5, 3)),
     "ZeroBiasConv2d": (IMAGE, ZeroBiasConv2d(2, 3, 3)),
-    "GeometricLinear": ((5,), GeometricLinear(5, 3)),
     "GeometricLinear with its ReLU": ((5,), GeometricLinear(5, 3, activation="relu")),
-    "GeometricConv1d": (LINE, GeometricConv1d(2, 3, 3)),
     "GeometricConv2d": (IMAGE, GeometricConv2d(2, 3, 3, padding=1, activation="relu")),
     "GeometricConv3d": (BOX, GeometricConv3d(2, 3, 2)),
     "FarkasLinear": ((5,), FarkasLinear(5, 3)),
-    "FarkasConv1d": (LINE, FarkasConv1d(2, 3, 3)),
     "FarkasConv2d": (IMAGE, FarkasConv2d(2, 4, 3, aggregate="mean", learn_multipliers=True)),
     "FarkasConv3d": (BOX, FarkasConv3d(2, 3, 2)),
 }
@@ -191,50 +183,27 @@ def test_networks(name):
     agrees(*network(name))
 
 
-@pytest.mark.parametrize("norm", ["batch", "none", "fixup", "nf", "input_mean", "weight"])
-def test_resnet18_with_every_norm(norm):
-    agrees(settled(small("resnet18", norm=norm)), (2, 8, 8))
+REGISTRY = [("fcn", "standard"), ("mlp1", "geometric"), ("cnn", "farkas"), ("vgg6", "geometric"), ("ucn", "standard")]
+REGISTRY += [("resnet9", "zero_bias"), ("resnet18", "geometric"), ("resnet50", "standard"), ("farkasnet50", "farkas")]
+REGISTRY += [("resnet18", "standard", norm) for norm in ("batch", "none", "fixup", "nf", "input_mean", "weight")]
+
+
+@pytest.mark.parametrize("case", REGISTRY, ids=str)
+def test_models_of_the_registry(case):
+    model, neuron, *norm = case
+    agrees(settled(small(model, neuron, **({"norm": norm[0]} if norm else {}))), (2, 8, 8))
+
+
+TORCHVISION = ("resnet18", "squeezenet1_1", "densenet121", "shufflenet_v2_x0_5")
+TIMM = ("resnet10t", "resnet18d", "repvgg_a0")
 
 
 @pytest.mark.parametrize(
-    ("model", "neuron"),
-    [
-        *[("fcn", "standard"), ("mlp1", "geometric"), ("cnn", "farkas"), ("vgg6", "geometric"), ("ucn", "standard")],
-        *[("resnet9", "zero_bias"), ("resnet18", "farkas"), ("resnet50", "standard"), ("farkasnet18", "farkas")],
-        *[("farkasnet50", "farkas"), ("resnet18", "geometric")],
-    ],
+    "source", [*(f"torchvision:{name}" for name in TORCHVISION), *(f"timm:{name}" for name in TIMM)]
 )
-def test_models_of_the_registry(model, neuron):
-    agrees(settled(small(model, neuron)), (2, 8, 8))
-
-
-@pytest.mark.parametrize("name", ["resnet18", "squeezenet1_1", "densenet121", "shufflenet_v2_x0_5"])
-def test_models_of_torchvision(name):
+def test_models_of_others(source):
     vision()
-    import torchvision
-
-    agrees(settled(torchvision.models.get_model(name, num_classes=5)), (3, 64, 64))
-
-
-def test_vgg11_with_a_smaller_head():
-    vision()
-    import torchvision
-
-    with torch.device("meta"):
-        model = torchvision.models.vgg11_bn(num_classes=5)
-        model.classifier = nn.Sequential(nn.Linear(512 * 49, 8), nn.ReLU(True), nn.Dropout(), nn.Linear(8, 5))
-    model = model.to_empty(device="cpu")
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.1)
-    agrees(settled(model), (3, 32, 32))
-
-
-@pytest.mark.parametrize("name", ["resnet10t", "resnet18d", "repvgg_a0"])
-def test_models_of_timm(name):
-    vision()
-    import timm
-
-    agrees(settled(timm.create_model(name, num_classes=5)), (3, 64, 64))
+    agrees(settled(from_source(source, num_classes=5)), (3, 64, 64))
 
 
 class Returns(nn.Module):
@@ -358,20 +327,14 @@ def test_the_model_is_never_changed():
     x = torch.randn(3, *IMAGE)
     kept = x.clone()
     program = lower(model, x)
+    with pytest.raises(NotPiecewiseLinear):
+        lower(nn.Sequential(*model, nn.GELU()), x)
     assert torch.equal(x, kept)
     assert [module.training for module in model.modules()] == flags
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(model[0].weight.grad, torch.ones_like(model[0].weight))
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert program(x.double()).shape == (3, 126)
-
-
-def test_nothing_is_left_behind_after_an_error():
-    model = nn.Sequential(nn.Linear(4, 4), nn.GELU()).train()
-    with pytest.raises(NotPiecewiseLinear):
-        lower(model, torch.randn(1, 4))
-    assert model[1].training
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
 def test_a_program_does_not_follow_the_model_when_it_learns():
@@ -383,13 +346,6 @@ def test_a_program_does_not_follow_the_model_when_it_learns():
         for tensor in (*model.parameters(), model[2].running_mean):
             tensor.add_(1)
     assert torch.equal(program(x), before)
-
-
-def test_dropout_in_training_counts_as_evaluation():
-    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.9)).double().train()
-    program = lower(model, torch.randn(1, 4))
-    x = torch.randn(3, 4, dtype=torch.float64)
-    torch.testing.assert_close(program(x), model[0](x).detach())
 
 
 def test_values_are_freed_when_nobody_reads_them_any_more():
@@ -417,11 +373,3 @@ def test_pools_are_tournaments():
     assert sum(isinstance(step.op, Maximum) for step in program.steps) == 2
     program = lower(nn.ReLU6(), torch.randn(1, 4))
     assert sum(isinstance(step.op, Kink) for step in program.steps) == 2
-
-
-def test_as_batch():
-    flat, image = nn.Linear(4, 2), nn.Conv2d(1, 2, 3)
-    assert as_batch(flat, torch.zeros(4)).shape == (1, 4)
-    assert as_batch(flat, torch.zeros(1, 4)).shape == (1, 4)
-    assert as_batch(image, torch.zeros(1, 6, 6)).shape == (1, 1, 6, 6)
-    assert as_batch(image, torch.zeros(1, 1, 6, 6)).shape == (1, 1, 6, 6)

@@ -7,28 +7,8 @@ from torch import nn
 from neuronal.geometry import pattern
 from neuronal.geometry.affine import affine_map
 from neuronal.geometry.pattern import Patterns, activation_pattern, group_by_pattern
+from tests.certify.networks import TwoPools
 from tests.geometry.networks import NAMES, network
-
-
-class MaxOfTwo(nn.Module):
-    """The network in which equal ReLU signs do not mean one linear region: logits max(h1, h2) and 0.7 (h1 + h2)."""
-
-    def forward(self, x):
-        h = x.relu()
-        return torch.cat([h.amax(1, keepdim=True), 0.7 * h.sum(1, keepdim=True)], 1)
-
-
-def plain_groups(rows):
-    """Rows that are equal, found by comparing each with each."""
-    groups = []
-    for i, row in enumerate(rows):
-        for group in groups:
-            if torch.equal(rows[group[0]], row):
-                group.append(i)
-                break
-        else:
-            groups.append([i])
-    return groups
 
 
 def test_signs_are_those_of_the_relus():
@@ -39,8 +19,9 @@ def test_signs_are_those_of_the_relus():
     assert [bend.path for bend in found.bends] == ["1", "3"]
     assert [bend.kind for bend in found.bends] == ["sign", "sign"]
     assert all(torch.equal(a, b) for a, b in zip(found.unpacked(), seen, strict=True))
-    assert found.bits.dtype == torch.uint8
     assert found.bits.shape == (7, 2)
+    for layer, place in ((nn.LeakyReLU(), 0), (nn.PReLU(), 0), (nn.Hardtanh(), -1)):
+        assert torch.equal(activation_pattern(layer, x).unpacked()[0], x > place)
 
 
 def test_pool_winners_are_those_of_the_pool():
@@ -58,13 +39,6 @@ def test_at_exactly_zero_a_unit_is_off_and_the_second_of_two_equals_wins():
     assert winners.flatten().tolist() == [False, False]
 
 
-def test_leaky_units_and_absolute_values_have_signs_too():
-    for layer in (nn.LeakyReLU(), nn.PReLU(), nn.Hardtanh()):
-        x = torch.randn(5, 3)
-        found = activation_pattern(layer, x)
-        assert torch.equal(found.unpacked()[0], x > (-1 if isinstance(layer, nn.Hardtanh) else 0))
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_patterns_equal_affine_maps(name):
     model, shape = network(name)
@@ -80,13 +54,9 @@ def test_equal_patterns_equal_affine_maps(name):
         assert (maps.bias[group] - maps.bias[group[0]]).abs().max() < 1e-14
 
 
-def same_relu_signs(x):
-    return bool(((x[0] > 0) == (x[1] > 0)).all())
-
-
 def test_relu_signs_alone_do_not_determine_the_map_where_pools_are():
-    model, x = MaxOfTwo(), torch.tensor([[1, 0.01], [0.01, 1]], dtype=torch.float64)
-    assert same_relu_signs(x)
+    model, x = TwoPools(), torch.tensor([[1, 0.01], [0.01, 1]], dtype=torch.float64)
+    assert (x > 0).all()
     assert model(x).argmax(1).tolist() == [0, 0]
     assert model(x.mean(0, keepdim=True)).argmax(1).tolist() == [1]
     assert [len(group) for group in group_by_pattern(model, x)] == [1, 1]
@@ -96,7 +66,7 @@ def test_a_pattern_without_pool_winners_is_found_out(monkeypatch):
     """The mistake this guards against: with winners left out, the two inputs above would share a pattern."""
     monkeypatch.setattr(pattern, "Maximum", type("Nothing", (), {}))
     x = torch.tensor([[1, 0.01], [0.01, 1]], dtype=torch.float64)
-    assert [len(group) for group in group_by_pattern(MaxOfTwo(), x)] == [2]
+    assert [len(group) for group in group_by_pattern(TwoPools(), x)] == [2]
 
 
 @pytest.mark.parametrize("name", ["mlp", "pools", "leaky"])
@@ -105,8 +75,10 @@ def test_groups_are_those_of_comparing_each_with_each(name):
     x = 0.1 * torch.randn(200, *shape, dtype=torch.float64)
     x[150:] = x[:50]
     rows = torch.cat([part.flatten(1) for part in activation_pattern(model, x).unpacked()], 1)
-    groups = group_by_pattern(model, x)
-    assert [group.tolist() for group in groups] == plain_groups(rows)
+    groups = {}
+    for i, row in enumerate(rows.tolist()):
+        groups.setdefault(tuple(row), []).append(i)
+    assert [group.tolist() for group in group_by_pattern(model, x)] == list(groups.values())
 
 
 def test_equal_hashes_of_different_patterns_do_no_harm(monkeypatch):

@@ -24,16 +24,12 @@ def test_a_gpu_is_told_not_to_shorten_and_all_is_as_before(matmul):
             else:
                 assert short() == (False, False)
         assert short() == was
+        with pytest.raises(ValueError, match="odd"), all_digits(torch.device("cuda")):
+            raise ValueError("odd")
+        assert short() == was
         assert torch.get_float32_matmul_precision() == matmul
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def test_it_is_as_before_after_an_error():
-    was = short()
-    with pytest.raises(ValueError, match="odd"), all_digits(torch.device("cuda")):
-        raise ValueError("odd")
-    assert short() == was
 
 
 def test_a_cpu_is_left_alone():

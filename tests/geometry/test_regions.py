@@ -24,14 +24,6 @@ def points(places, corners):
     return torch.tensordot(torch.as_tensor(places), corners, 1)
 
 
-def contains(polygon, places):
-    """Which places lie in a convex polygon."""
-    x, y = polygon[:, 1], polygon[:, 2]
-    dx, dy = np.roll(x, -1) - x, np.roll(y, -1) - y
-    turned = dx * (places[:, 2:] - y) - dy * (places[:, 1:2] - x)
-    return (turned >= 0).all(1) | (turned <= 0).all(1)
-
-
 def misses(model, found, corners):
     """How far the model is from the regions' maps, inside each of them, at most."""
     worst = 0.0
@@ -133,21 +125,6 @@ def test_a_plane_that_ignores_pool_winners_is_found_out(monkeypatch):
     corners = three(shape)
     monkeypatch.setattr(regions, "bent", lambda op, *values: values[0] * 0 - 1 if len(values) == 2 else values[0])
     assert misses(model, regions_2d(model, *corners), corners) > 1e-3
-
-
-def test_a_region_that_is_left_out_is_found_out():
-    model, shape = network("mlp")
-    found = regions_2d(model, *three(shape))
-    for i in range(found.count):
-        kept = [polygon for j, polygon in enumerate(found.polygons) if j != i]
-        assert abs(Regions(tuple(kept), found.outputs).areas().sum() - 0.5) > 1e-12
-
-
-def test_places_of_a_dense_grid_lie_in_one_region_each():
-    model, shape = network("mlp")
-    found = regions_2d(model, *three(shape))
-    places = np.random.default_rng(0).dirichlet(np.ones(3), 2000)
-    assert (sum(contains(polygon, places) for polygon in found.polygons) == 1).all()
 
 
 def test_doors():

@@ -1,6 +1,5 @@
 """Breakpoints against dense samples, against exact fractions, and against themselves with one left out."""
 
-from fractions import Fraction
 from itertools import pairwise
 
 import pytest
@@ -10,6 +9,7 @@ from torch import nn
 from neuronal.geometry import segment
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 from neuronal.geometry.segment import Pieces, Switch, pieces, segment_pieces
+from tests.certify.rational import breakpoints, exact, forward, mix
 from tests.geometry.networks import NAMES, network
 
 
@@ -61,43 +61,17 @@ def test_a_walk_that_ignores_pool_winners_is_found_out(monkeypatch):
     assert deviation(model, segment_pieces(model, a, b), a, b) > 1e-3
 
 
-def exact_line(layers, a, b):
-    """ExactLine on fractions, for linear layers with ReLU between them: breakpoints and outputs."""
-    a, b = ([Fraction(v) for v in x.tolist()] for x in (a, b))
-    points = [(Fraction(0), a), (Fraction(1), b)]
-    for number, layer in enumerate(layers):
-        weight = [[Fraction(v) for v in row] for row in layer.weight.tolist()]
-        bias = [Fraction(v) for v in layer.bias.tolist()]
-        points = [
-            (t, [sum(w * v for w, v in zip(row, x, strict=True)) + c for row, c in zip(weight, bias, strict=True)])
-            for t, x in points
-        ]
-        if number == len(layers) - 1:
-            return points
-        refined = points[:1]
-        for (t, x), (s, y) in pairwise(points):
-            shares = {u / (u - v) for u, v in zip(x, y, strict=True) if u * v < 0}
-            refined += [
-                (t + share * (s - t), [u + share * (v - u) for u, v in zip(x, y, strict=True)])
-                for share in sorted(shares)
-            ]
-            refined.append((s, y))
-        points = [(t, [max(v, Fraction(0)) for v in x]) for t, x in refined]
-    raise AssertionError
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_breakpoints_are_those_of_exact_arithmetic(seed):
     torch.manual_seed(seed)
-    layers = [nn.Linear(64, 10), nn.Linear(10, 10), nn.Linear(10, 10)]
-    model = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+    model = nn.Sequential(nn.Linear(64, 10), nn.ReLU(), nn.Linear(10, 10), nn.ReLU(), nn.Linear(10, 10))
     (a,), (b,) = torch.randint(-16, 17, (2, 1, 64)).double()
     found = segment_pieces(model, a, b)
-    exact = exact_line(layers, a, b)
-    assert len(found.t) == len(exact)
-    assert max(abs(t - s) for t, s in zip(found.t.tolist(), (float(t) for t, _ in exact), strict=True)) < 1e-14
-    outputs = torch.tensor([[float(v) for v in x] for _, x in exact], dtype=torch.float64)
-    assert (found.outputs - outputs).abs().max() < 1e-13
+    ends = exact(a), exact(b)
+    want = breakpoints(model, *ends)
+    assert found.t.tolist() == pytest.approx([float(t) for t in want], abs=1e-14)
+    outputs = [[float(v) for v in forward(model, mix(*ends, t))] for t in want]
+    assert (found.outputs - torch.tensor(outputs, dtype=torch.float64)).abs().max() < 1e-13
 
 
 def test_many_segments_are_each_as_alone():
@@ -113,15 +87,32 @@ def test_many_segments_are_each_as_alone():
         assert (found.outputs - alone.outputs).abs().max() < 1e-13
 
 
-@pytest.mark.parametrize("memory", [1, 2_000, 20_000])
-def test_parts_give_what_the_whole_gives(memory):
+def ways():
+    """How the work is divided, with the memory that is given."""
+    size, rows, cuda = segment.part_size, segment.rounded, torch.device("cuda")
+    as_on_a_gpu = {"part_size": lambda _, *rest: size(cuda, *rest), "rounded": lambda count, _: rows(count, cuda)}
+    return [(1, {}), (2_000, {}), (20_000, {"PART": 20_000}), (20_000, as_on_a_gpu), (400_000, as_on_a_gpu)]
+
+
+@pytest.mark.parametrize(("memory", "patches"), ways())
+@pytest.mark.parametrize("threads", [1, 2])
+def test_parts_and_threads_give_what_the_whole_gives(memory, patches, threads, monkeypatch):
     model, shape = network("pools")
     a, b = ends(shape, count=3)
     program = lower(model, a)
-    for whole, found in zip(pieces(program, a, b), pieces(program, a, b, memory=memory), strict=True):
-        assert whole.t.shape == found.t.shape
-        assert (whole.t - found.t).abs().max() < 1e-12
-        assert (whole.outputs - found.outputs).abs().max() < 1e-12
+    alone = pieces(program, a, b)
+    for name, value in patches.items():
+        monkeypatch.setattr(segment, name, value)
+    torch.set_num_threads(threads)
+    try:
+        parts = pieces(program, a, b, memory=memory)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(1)
+    for one, other in zip(alone, parts, strict=True):
+        assert one.t.shape == other.t.shape
+        assert (one.t - other.t).abs().max() < 1e-12
+        assert (one.outputs - other.outputs).abs().max() < 1e-12
 
 
 def test_a_gpu_sees_few_sizes():
@@ -130,39 +121,6 @@ def test_a_gpu_sees_few_sizes():
     assert all(count <= size <= 1.13 * count for count, size in enumerate(sizes, 1))
     assert len(set(sizes)) < 100
     assert segment.rounded(4999, torch.device("cpu")) == 4999
-
-
-@pytest.mark.parametrize("memory", [20_000, 400_000])
-def test_parts_as_a_gpu_takes_them_give_the_same(memory, monkeypatch):
-    model, shape = network("pools")
-    a, b = ends(shape, count=3)
-    program = lower(model, a)
-    alone = pieces(program, a, b)
-    size, rows, cuda = segment.part_size, segment.rounded, torch.device("cuda")
-    monkeypatch.setattr(segment, "part_size", lambda _, *rest: size(cuda, *rest))
-    monkeypatch.setattr(segment, "rounded", lambda count, _: rows(count, cuda))
-    for one, other in zip(alone, pieces(program, a, b, memory=memory), strict=True):
-        assert one.t.shape == other.t.shape
-        assert (one.t - other.t).abs().max() < 1e-12
-        assert (one.outputs - other.outputs).abs().max() < 1e-12
-
-
-def test_threads_give_what_one_thread_gives(monkeypatch):
-    model, shape = network("pools")
-    a, b = ends(shape, count=3)
-    program = lower(model, a)
-    alone = pieces(program, a, b)
-    monkeypatch.setattr(segment, "PART", 20_000)
-    torch.set_num_threads(2)
-    try:
-        together = [*pieces(program, a[:1], b[:1]), *pieces(program, a[1:], b[1:])]
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(1)
-    for one, other in zip(alone, together, strict=True):
-        assert one.t.shape == other.t.shape
-        assert (one.t - other.t).abs().max() < 1e-12
-        assert (one.outputs - other.outputs).abs().max() < 1e-12
 
 
 def test_memory_is_kept(monkeypatch):

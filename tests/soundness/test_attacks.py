@@ -1,5 +1,6 @@
 """Attacks that once gave false certificates, each as small as it gets. Every test failed before its cure."""
 
+import math
 import pickle
 from dataclasses import replace
 
