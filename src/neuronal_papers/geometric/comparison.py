@@ -253,7 +253,7 @@ def _side_by_side(axes: Any, panel: tuple[str, Sequence[Row]]) -> None:
 
 def _estimates(rows: Sequence[Row]) -> list[list[float]]:
     """Means of rows, and their errors."""
-    factor, of = UNITS[rows[0]["measure"]][0], [row["estimate"] for row in rows]
+    factor, of = UNITS[rows[0].get("measure", "rmse")][0], [row["estimate"] for row in rows]
     return [[factor * one["mean"] for one in of], [factor * (one["standard_error"] or 0) for one in of]]
 
 
@@ -263,5 +263,5 @@ def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, **sett
         Line(number, label, [row[x] * 1.04**number for row in own], _estimates(own))
         for number, ((label,), own) in enumerate(groups(rows, series).items())
     ]
-    settings = {"xscale": "log", "xlabel": x, "ylabel": LABELS[rows[0]["measure"]], **settings}
+    settings = {"xscale": "log", "xlabel": x, "ylabel": LABELS[rows[0].get("measure", "rmse")], **settings}
     return chart(name, title, lines, settings, MEANS, draw=bars)

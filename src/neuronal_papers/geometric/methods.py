@@ -81,8 +81,9 @@ def by(
 
 
 def method_of(recipe: Recipe) -> str:
-    """The paper's name of the recipe's neuron and norm."""
-    return next(name for name, one in METHODS.items() if (one.neuron, one.norm) == (recipe.family, recipe.norm))
+    """The paper's name of the recipe's neuron and norm; the recipe's own where it is none of the paper's methods."""
+    names = {(one.neuron, one.norm): name for name, one in METHODS.items()}
+    return names.get((recipe.family, recipe.norm), recipe.name)
 
 
 def legend(rows: Iterable[Row]) -> str:
@@ -94,9 +95,10 @@ def mean_of(row: Row) -> str | None:
     """The mean of a row with its standard error; nothing where all seeds failed."""
     if "estimate" not in row:
         return None
-    return with_error(row["estimate"]["mean"], row["estimate"]["standard_error"], *UNITS[row["measure"]])
+    return with_error(row["estimate"]["mean"], row["estimate"]["standard_error"], *UNITS[row.get("measure", "rmse")])
 
 
 DATA, METHOD = Column("data", "data", is_text=True), Column("method", "method", is_text=True)
 RATE, TEST = Column("rate", "rate", "g"), Column("test", mean_of)
+RESULT = (METHOD, RATE, TEST)
 FAILED = Column("failed", lambda row: len(row["failed"]))

@@ -20,23 +20,9 @@ from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, Table, blank, colour, plain_numbers, table
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.drawing import Line, every_seed, in_panels
-from neuronal_papers.geometric import comparison
+from neuronal_papers.geometric import comparison, methods
 from neuronal_papers.geometric.comparison import BOTH, by_seed, is_best, row_of
-from neuronal_papers.geometric.methods import (
-    FAILED,
-    FOUR,
-    HALF,
-    METHOD,
-    RATE,
-    SHALLOW,
-    SMOKE,
-    TEST,
-    TUNED,
-    TUNING,
-    Row,
-    by,
-    method_of,
-)
+from neuronal_papers.geometric.methods import FOUR, HALF, SHALLOW, SMOKE, TUNED, TUNING, Row, by, method_of
 from neuronal_papers.judge import Below, Case, Claim, Result
 from neuronal_papers.seeds import groups, log_ratios
 
@@ -110,8 +96,8 @@ def _picture(recipe: Recipe, data: Dataset, work: Work) -> dict[str, Any]:
 
 def _window(data: Dataset) -> list[list[float]]:
     """Lowest and highest coordinates of the training points, with some room."""
-    x = data.train.x
-    return [(x.amin(0) - 0.3).tolist(), (x.amax(0) + 0.3).tolist()]
+    ends = {-0.3: data.train.x.amin(0), 0.3: data.train.x.amax(0)}
+    return [[value + room for value in end.tolist()] for room, end in ends.items()]
 
 
 def _shown(model: nn.Module, data: Dataset) -> list[float]:
@@ -187,7 +173,7 @@ def tables(result: Result) -> list[Table]:
     turn, shift = largest("largest turn (°)", "largest_angle"), largest("largest shift", "largest_distance")
     caption = "largest of any unit in any step of a training: median over seeds, and the largest of all"
     title, rows = "Every method at the same rates, as published", result["result"]["same_rates"]
-    return [*comparison.tables(result), table(title, (METHOD, RATE, TEST, turn, shift, FAILED), rows, caption)]
+    return [*comparison.tables(result), table(title, (*methods.RESULT, turn, shift, methods.FAILED), rows, caption)]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -292,7 +278,8 @@ CRITERIA = (
     "with each other method, in powers of ten seed by seed. The paper shows steps at rate 0.1 and compares results at two "
     "rates; one rate for all is ours."
 )
-FIGURE2 = Reproduction(
+_figure = partial(Reproduction, measure=measure, tables=tables, figures=figures)
+FIGURE2 = _figure(
     name="geometric/levy",
     title="Regression on a line: 100 points that move",
     where="Figure 2",
@@ -301,10 +288,7 @@ FIGURE2 = Reproduction(
         "small": Setting(by(LEVY, *FOUR), OPTIONS | {"tuning_seeds": 3}),
         "paper": Setting(by(LEVY, *FOUR), OPTIONS),
     },
-    measure=measure,
     claims=LEVY_CLAIMS,
-    tables=tables,
-    figures=figures,
     criteria=f"{CRITERIA} On a line the direction of GmP is a fixed sign: its units turn by 0 by construction.",
     departs=(
         "The authors' 50 points for every seed, and numbers of 32 bits where theirs have 64. Published: cuts and stops by "
@@ -313,7 +297,7 @@ FIGURE2 = Reproduction(
         f"of 50 points is all there is. Small: all of it, but rates tuned with 3 seeds of the ten. {TUNED} {HALF}"
     ),
 )
-FIGURE3 = Reproduction(
+FIGURE3 = _figure(
     name="geometric/banana",
     title="Classification in the plane: ten lines that turn",
     where="Figure 3",
@@ -322,10 +306,7 @@ FIGURE3 = Reproduction(
         "small": Setting(by(BANANA, *FOUR), OPTIONS | {"tuning_seeds": 3}),
         "paper": Setting(by(BANANA, *FOUR), OPTIONS),
     },
-    measure=measure,
     claims=BANANA_CLAIMS,
-    tables=tables,
-    figures=figures,
     criteria=f"{CRITERIA} The reported accuracies are one run each.",
     reported={"banana": {"SP": (0.800, None), "WN": (0.810, None), "BN": (0.875, None), "GmP": (0.885, None)}},
     departs=(
