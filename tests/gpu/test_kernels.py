@@ -5,7 +5,6 @@ import pytest
 from tests.ops.kernels.test_device_functions import (  # noqa: F401
     test_errors_are_below_2e_7,
     test_places_are_those_of_whole_numbers,
-    test_quarter_turns,
     test_small_angles_keep_all_their_digits,
     test_what_is_beyond_float32_stays_bounded,
 )

@@ -129,15 +129,6 @@ def test_compiles_without_a_break(neuron, kind):
             torch.testing.assert_close(a, b)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("neuron", "kind"), ONE_EACH)
-def test_compiles_with_the_default_code_generator(neuron, kind):
-    layer, x = make(neuron, kind, dtype=torch.float32)
-    compiled = torch.compile(layer, fullgraph=True)
-    torch.testing.assert_close(compiled(x), layer(x), rtol=1e-4, atol=1e-5)
-    compiled(x).sum().backward()
-
-
 @pytest.mark.parametrize(("neuron", "kind"), EVERY)
 def test_exports(neuron, kind):
     layer, x = make(neuron, kind)
@@ -181,21 +172,15 @@ def test_the_repr_rebuilds_in_the_mind(neuron, kind):
 
 
 @pytest.mark.parametrize("neuron", NEURONS)
-def test_wrong_input_is_torchs_error(neuron):
+def test_wrong_input_is_torchs_error_with_the_name_of_the_layer(neuron):
     layer, _ = make(neuron, "Linear", dtype=torch.float32)
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         layer(torch.randn(3, 7))
     with pytest.raises(RuntimeError, match=r"must have the same dtype|Double|double"):
         layer(torch.randn(3, 6, dtype=torch.float64))
     layer, _ = make(neuron, "Conv2d", dtype=torch.float32)
-    with pytest.raises(RuntimeError, match=r"expected input.* to have 4 channels, but got 5"):
-        layer(torch.randn(2, 5, 9, 9))
-
-
-@pytest.mark.parametrize("neuron", NEURONS)
-def test_wrong_input_names_the_layer(neuron):
-    layer, _ = make(neuron, "Conv2d", dtype=torch.float32)
-    with pytest.raises(RuntimeError, match=rf"^{type(layer).__name__}\(4, 6, kernel_size=\(3, 3\)"):
+    ours = rf"^{type(layer).__name__}\(4, 6, kernel_size=\(3, 3\)"
+    with pytest.raises(RuntimeError, match=rf"{ours}.*expected input.* to have 4 channels, but got 5"):
         layer(torch.randn(2, 5, 9, 9))
 
 

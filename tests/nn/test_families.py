@@ -13,15 +13,10 @@ from tests.nn.test_every_layer import SHAPES
 EVERY = [pytest.param(f, kind, id=f"{f}-{kind}") for f in FAMILIES for kind in SHAPES]
 
 
-def test_the_table_names_each_family_after_itself():
+def test_the_table_and_its_names():
     assert all(name == entry.name and entry.unit and entry.promise for name, entry in FAMILIES.items())
-
-
-def test_standard_comes_first_because_everything_is_compared_with_it():
+    # Everything is compared with it.
     assert next(iter(FAMILIES)) == "standard"
-
-
-def test_an_unknown_family_lists_the_known_ones():
     with pytest.raises(UnknownName, match=r"Unknown neuron 'zerobias'. Did you mean 'zero_bias'\?"):
         family("zerobias")
 

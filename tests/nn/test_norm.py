@@ -30,17 +30,6 @@ def test_running_mean_is_that_of_batch_norm():
     torch.testing.assert_close(ours.running_mean, theirs.running_mean)
 
 
-@pytest.mark.parametrize("shape", SHAPES[:3])
-@pytest.mark.parametrize("kind", [InputMeanNorm, MeanOnlyBatchNorm])
-def test_the_gradient_flows_through_the_mean(kind, shape):
-    norm = kind(3).double()
-    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-    # fast_mode calls the module often; the running mean it moves does not enter the output in training.
-    assert torch.autograd.gradcheck(norm, x, fast_mode=True)
-    (g,) = torch.autograd.grad(norm(x).sum(), x)
-    torch.testing.assert_close(g, torch.zeros_like(g), atol=1e-12, rtol=0)
-
-
 def test_mean_only_batch_norm_adds_its_bias_after_the_mean():
     norm = MeanOnlyBatchNorm(3)
     nn.init.normal_(norm.bias)
@@ -49,14 +38,6 @@ def test_mean_only_batch_norm_adds_its_bias_after_the_mean():
     published = MeanOnlyBatchNorm(3, published=True)
     assert published.bias is None
     torch.testing.assert_close(published(torch.randn(6, 3) + 9).mean(0), torch.zeros(3), atol=1e-5, rtol=0)
-
-
-def test_a_bias_before_the_mean_would_be_cancelled():
-    conv, norm = nn.Conv2d(2, 3, 3), MeanOnlyBatchNorm(3)
-    x = torch.randn(4, 2, 6, 6)
-    before = norm(conv(x))
-    nn.init.constant_(conv.bias, 7.0)
-    torch.testing.assert_close(norm(conv(x)), before, atol=1e-5, rtol=0)
 
 
 def test_empty_batch_reset_and_meta():
@@ -71,20 +52,6 @@ def test_empty_batch_reset_and_meta():
     made = MeanOnlyBatchNorm(3, device="meta").to_empty(device="cpu")
     made.reset_parameters()
     assert made.bias.eq(0).all()
-
-
-def test_half_precision_means_are_taken_in_float32():
-    x = torch.full((4096, 1, 16), 2.0).bfloat16()
-    x[0, 0, 0] = 3
-    norm = InputMeanNorm(1)
-    assert norm(x).dtype == torch.bfloat16
-    assert norm.running_mean.item() == pytest.approx(0.01 * (2 + 1 / 65536), rel=1e-6)
-
-
-def test_half_precision_is_centred():
-    x = (torch.randn(4096, 3) + 100.3).bfloat16()
-    y = InputMeanNorm(3)(x)
-    assert y.float().mean(0).abs().max() < 0.01
 
 
 def steps(x, bias=None):
@@ -146,13 +113,17 @@ def test_transforms_and_many_gradients_at_once():
 
 def test_half_precision_is_rounded_once():
     """Of images centred in float64, and then rounded, nothing differs but by the rounding of the means."""
-    x = (torch.randn(64, 3, 8, 8) + 3).bfloat16().requires_grad_()
+    x = (torch.randn(64, 3, 8, 8) + 100.3).bfloat16().requires_grad_()
     norm = MeanOnlyBatchNorm(3)
     nn.init.constant_(norm.bias, 0.3)
     y = norm(x)
     exact = steps(x.detach().double()) + norm.bias.detach().double().view(3, 1, 1)
     assert y.dtype == torch.bfloat16
-    assert ((y.double() - exact).abs() <= 2**-8 * exact.abs() + 1e-6).all()
+    # The mean is taken in float32: 2^-24 of 100.
+    assert ((y.double() - exact).abs() <= 2**-8 * exact.abs() + 1e-5).all()
+    torch.testing.assert_close(
+        norm.running_mean.double(), 0.01 * x.detach().double().mean((0, 2, 3)), rtol=1e-6, atol=0
+    )
     g = torch.randn(y.shape).bfloat16()
     of_x, of_bias = torch.autograd.grad(y, (x, norm.bias), g)
     exact = steps(g.double())

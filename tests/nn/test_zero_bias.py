@@ -20,27 +20,9 @@ def test_computes_the_plain_layer_minus_its_bias(kind, plain, shape):
     bias = plain.bias.reshape(-1, *[1] * (len(shape) - 2)) if len(shape) > 2 else plain.bias
     torch.testing.assert_close(layer(x), plain(x) - bias)
     assert layer.bias is None
-
-
-@pytest.mark.parametrize(("kind", "plain", "shape"), PAIRS)
-def test_to_standard_computes_the_same_function_with_torch_alone(kind, plain, shape):
-    layer = kind.from_standard(plain)
     back = layer.to_standard()
-    x = torch.randn(shape)
     assert type(back) is type(plain)
     assert torch.equal(back(x), layer(x))
-
-
-def test_conversion_copies_and_keeps_flags():
-    plain = nn.Linear(3, 2, dtype=torch.float64).eval()
-    plain.weight.requires_grad_(False)
-    layer = ZeroBiasLinear.from_standard(plain)
-    assert layer.weight.dtype == torch.float64
-    assert not layer.weight.requires_grad
-    assert not layer.training
-    layer.weight.zero_()
-    assert plain.weight.abs().sum() > 0
-    assert not layer.to_standard().weight.requires_grad
 
 
 @pytest.mark.parametrize("make", [lambda: ZeroBiasLinear(3, 2, True), lambda: ZeroBiasConv2d(3, 2, 3, bias=True)])
@@ -52,8 +34,3 @@ def test_a_bias_is_refused_with_the_way_out(make):
 def test_from_standard_refuses_another_kind_of_layer():
     with pytest.raises(TypeError, match=r"ZeroBiasConv2d\.from_standard needs an nn\.Conv2d, got Linear"):
         ZeroBiasConv2d.from_standard(nn.Linear(3, 2))
-
-
-def test_state_dict_is_that_of_the_plain_layer_without_bias():
-    plain = nn.Conv2d(3, 4, 3, bias=False)
-    ZeroBiasConv2d(3, 4, 3).load_state_dict(plain.state_dict())

@@ -16,16 +16,6 @@ LAYERS = [
 ]
 
 
-def test_by_hand():
-    found = hinge(torch.tensor([[3.0, 4.0], [0.0, -2.0]]), torch.tensor([10.0, 1.0]))
-    torch.testing.assert_close(found.normal, torch.tensor([[0.6, 0.8], [0.0, -1.0]]))
-    torch.testing.assert_close(found.offset, torch.tensor([2.0, 0.5]))
-    torch.testing.assert_close(found.location, torch.tensor([[-1.2, -1.6], [0.0, 0.5]]))
-    torch.testing.assert_close(
-        found.distance(torch.tensor([[0.0, 0.0], [0.0, 1.0]])), torch.tensor([[2, 0.5], [2.8, -0.5]])
-    )
-
-
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)
 def test_a_unit_switches_on_its_hinge(layer):
     """At the location, and anywhere else on the hyperplane, the unit's own output is zero; along the normal it grows."""

@@ -132,7 +132,7 @@ class ChannelScale(nn.Module):
         ``(batch, channels, ...)`` to the same.
 
     Law:
-        :math:`f(t x) = t f(x)` (tests/nn/test_norm.py).
+        :math:`f(t x) = t f(x)` (tests/certify/test_scaling.py).
     """
 
     def __init__(self, scale: Tensor) -> None:

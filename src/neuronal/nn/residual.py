@@ -148,8 +148,8 @@ class ScaledStandardisedLinear(_ScaledStandardised, LinearShape):
         ``(..., in_features)`` to ``(..., out_features)``.
 
     Law:
-        Rows have mean 0 and squared length :math:`\gamma^2 g_i^2\, v / (v + \epsilon)`, :math:`v` being their variance;
-        without a bias :math:`f(s x) = s f(x)` (tests/nn/test_residual.py).
+        Rows have mean 0 and squared length :math:`\gamma^2 g_i^2\, v / (v + \epsilon)`, :math:`v` being their variance
+        (tests/nn/test_residual.py); without a bias :math:`f(s x) = s f(x)` (tests/models/test_every_model.py).
 
     Reference:
         Brock, De & Smith, Characterizing signal propagation to close the performance gap in unnormalized ResNets,

@@ -48,12 +48,6 @@ def test_small_angles_keep_all_their_digits():
     assert abs(np.log(cosine).sum() - np.log(true_cosine).sum()) < 1e-5
 
 
-def test_quarter_turns():
-    sine, cosine, true_sine, true_cosine = both(np.arange(-128, 128) * np.pi / 4)
-    assert abs(sine - true_sine).max() < 2e-7
-    assert abs(cosine - true_cosine).max() < 2e-7
-
-
 # The interpreter's, of differences of infinities and casts that give any whole number.
 @pytest.mark.filterwarnings("ignore:invalid value encountered")
 def test_what_is_beyond_float32_stays_bounded():
