@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -100,12 +101,12 @@ def convert(
     norms = _Norms(model, batch_norm, example) if target.name == "zero_bias" else None
     plan = _Plan(target, options, norms, _shared_parameters(model))
     keeps_output = target.Head is nn.Linear and target.name != "standard"
-    output = _output_layer(model) if keeps_output and not where else None
+    outputs = _output_layers(model) if keeps_output and not where else set()
     for path, module in model.named_modules():
         if where and _is_layer(module):
             plan.consider(path, module, "" if where(path, module) else "not chosen")
         else:
-            plan.consider(path, module, "the output layer, whose outputs are logits" if module is output else "")
+            plan.consider(path, module, "the output layer, whose outputs are logits" if module in outputs else "")
     if plan.refusals and not plan.converted:
         # Not one layer that could not be converted, but options none of them takes.
         raise plan.refusals[0]
@@ -277,16 +278,25 @@ def _shared_parameters(model: nn.Module) -> set[int]:
     return shared
 
 
-def _output_layer(model: nn.Module) -> nn.Module | None:
-    """The layer whose outputs are the model's: what the model says it is, else the last of several."""
-    named = getattr(model, "get_classifier", None)
-    if callable(named):
-        head = named()
-        layers = [m for m in head.modules() if _is_layer(m)] if isinstance(head, nn.Module) else []
-        if layers:
-            return layers[-1]
-    layers = [module for module in model.modules() if _is_layer(module)]
-    return layers[-1] if len(layers) > 1 else None
+def _output_layers(model: nn.Module) -> set[nn.Module]:
+    """The layers whose outputs are the model's: the last of each head the model names, else the last of several.
+
+    A model without classes, such as timm's with ``num_classes=0``, gives features and has none.
+    """
+    if getattr(model, "num_classes", None) == 0:
+        return set()
+    heads: Any = None
+    with suppress(AttributeError):  # some of timm's own fail here
+        heads = model.get_classifier()  # type: ignore[operator]
+    several = (nn.ModuleList, nn.ModuleDict)
+    heads = [list(head.children()) if isinstance(head, several) else head for head in tree_leaves(heads)]
+    named = [head for head in tree_leaves(heads) if isinstance(head, nn.Module)]
+    if named:
+        layers = [[m for m in head.modules() if _is_layer(m)] for head in named]
+        if any(layers) or all(isinstance(head, nn.Identity) for head in named):
+            return {own[-1] for own in layers if own}
+    every = [module for module in model.modules() if _is_layer(module)]
+    return {every[-1]} if len(every) > 1 else set()
 
 
 class _Norms:
