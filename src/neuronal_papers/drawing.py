@@ -154,18 +154,10 @@ def in_panels(
     legend: int = 0,
     **shared: Any,
 ) -> Drawing:
-    """A figure with a panel for each item.
+    """A figure with a panel for each item, ``columns`` side by side, each of a ``size`` in inches.
 
-    Args:
-        name: Keeps ids on a page apart.
-        title: Of the figure.
-        caption: Below it.
-        items: What is drawn.
-        draw: Draws an item on axes.
-        size: Of a panel in inches.
-        columns: Panels side by side.
-        legend: Names side by side in one legend for all panels; without it there is none.
-        shared: Axes that the panels have in common, as matplotlib's ``subplots`` takes them.
+    ``draw`` draws an item on axes; ``legend`` is how many names stand side by side in one legend for all panels, which have
+    in common what ``shared`` says in the words of matplotlib's ``subplots``.
     """
     with blank(name) as sheet:
         rows = -(-len(items) // columns)

@@ -163,6 +163,11 @@ def is_best(
     return Claim(f"{text} ({protocol})", cases, side, unit, digits, beyond_paper=beyond_paper)
 
 
+def is_best_by_both(best: str, text: str, **options: Any) -> tuple[Claim, Claim]:
+    """The same by either protocol."""
+    return is_best(best, text, "published", **options), is_best(best, text, "clean", **options)
+
+
 def tables(result: Result) -> list[Table]:
     """One line per set, batch and method: reported, published and clean; others for top-5 accuracies and rates tried."""
     rows, reported = result["result"]["rows"], result["reported"]

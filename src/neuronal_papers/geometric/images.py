@@ -13,7 +13,7 @@ from neuronal.report import Drawing
 from neuronal_papers.core import Reproduction, Setting
 from neuronal_papers.drawing import Line, in_panels, mean_band
 from neuronal_papers.geometric import comparison
-from neuronal_papers.geometric.comparison import BOTH, is_best, measure, sample, tables
+from neuronal_papers.geometric.comparison import BOTH, is_best_by_both, measure, sample, tables
 from neuronal_papers.geometric.methods import HALF, METHODS, RATES, TUNED, Row, by
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 from neuronal_papers.seeds import at_chance, groups
@@ -117,8 +117,7 @@ def as_long(curves: Sequence[Sequence[float]]) -> list[list[float]]:
 
 
 VGG_CLAIMS = (
-    is_best(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size", "published"),
-    is_best(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size", "clean"),
+    *is_best_by_both(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size"),
     Claim(
         "VGG-6: GmP+IMN is further ahead with batches of 1,024 than of 256 (clean)",
         leads_by_batch,
@@ -229,10 +228,7 @@ TABLE1 = _table(
         "small": Setting(_three(SMALL_RESNET), OPTIONS | {"rates": RATES[2:]}),
         "paper": Setting(_three(RESNET50), OPTIONS),
     },
-    claims=(
-        is_best(BEST, "Residual networks: GmP+IMN has the highest accuracy", "published"),
-        is_best(BEST, "Residual networks: GmP+IMN has the highest accuracy", "clean"),
-    ),
+    claims=is_best_by_both(BEST, "Residual networks: GmP+IMN has the highest accuracy"),
     figures=comparison.figures,
     criteria=BOTH,
     reported={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from statistics import fmean, median
@@ -21,25 +22,19 @@ from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Res
 from neuronal_papers.seeds import groups, with_error
 from neuronal_papers.tuning import best_of
 
-OPTIONS = {"rates": RATES, "holdout": 0.2}
-SMALL = by(replace(BANANA, protocol="clean", holdout=0.2), *FOUR)
+OPTIONS = {"rates": RATES}
+CLEAN: Mapping[str, Any] = {"protocol": "clean", "holdout": 0.2}
+SMALL = by(replace(BANANA, **CLEAN), *FOUR)
+LARGE = SMALL + tuple(replace(one, **CLEAN) for one in RECIPES if one.data != "power")
 
 
 def measure_rates(setting: Setting, work: Work) -> dict[str, Any]:
-    """Every recipe at every one of ``rates``, with all seeds, choices on ``holdout`` of the training data."""
-    tries = [
-        [replace(recipe, lr=lr, holdout=setting.options["holdout"]) for lr in setting.options["rates"]]
-        for recipe in setting.recipes
-    ]
-    chosen = [
-        {
-            "data": recipe.data,
-            "method": method_of(recipe),
-            "best": choice.best,
-            "curve": list(map(asdict, choice.curve)),
-        }
-        for recipe, choice in zip(setting.recipes, best_of(tries, work), strict=True)
-    ]
+    """Every recipe at every one of ``rates``, with all seeds."""
+    tries = [[replace(recipe, lr=lr) for lr in setting.options["rates"]] for recipe in setting.recipes]
+    chosen = []
+    for recipe, choice in zip(setting.recipes, best_of(tries, work), strict=True):
+        curve = [asdict(point) for point in choice.curve]
+        chosen.append({"data": recipe.data, "method": method_of(recipe), "best": choice.best, "curve": curve})
     return {"rows": [row_of(one, work) for every in tries for one in every], "chosen": chosen}
 
 
@@ -108,12 +103,9 @@ LEARNING_RATE = Reproduction(
     title="All methods at all learning rates",
     where="Sections 3.5 and 5, Appendix C",
     scales={
-        "smoke": Setting(by(replace(MOONS, protocol="clean", holdout=0.2), *FOUR), OPTIONS | {"rates": (0.01, 0.1)}),
+        "smoke": Setting(by(replace(MOONS, **CLEAN), *FOUR), {"rates": (0.01, 0.1)}),
         "small": Setting(SMALL, OPTIONS),
-        "paper": Setting(
-            SMALL + tuple(replace(one, protocol="clean", holdout=0.2) for one in RECIPES if one.data != "power"),
-            OPTIONS,
-        ),
+        "paper": Setting(LARGE, OPTIONS),
     },
     measure=measure_rates,
     claims=(RATE_CLAIM,),
