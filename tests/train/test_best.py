@@ -74,8 +74,3 @@ def test_a_fresh_start_forgets_the_best_before_it():
     losses = [epoch.measured["validation_loss"] for epoch in fitted.epochs]
     assert min(losses) == losses[0]
     assert fitted.best_epoch == 3 + losses[2:].index(min(losses[2:]))
-
-
-def test_it_needs_validation_data():
-    with pytest.raises(ValueError, match="keep_best need validation data to go by, got none"):
-        trained(replace(PLAN, keep_best=True))

@@ -189,25 +189,6 @@ def test_validation_is_in_evaluation_mode_and_weighs_images_alike():
     assert set(found) == {"loss", "accuracy"}
 
 
-def test_top5_of_validation_counts_how_many_classes_are_likelier():
-    """At most four are; batches that do not divide the images."""
-    model, random = nn.Linear(6, 9), torch.Generator().manual_seed(0)
-    split = Split(torch.randn(50, 6, generator=random), torch.randint(9, (50,), generator=random))
-    found = validate(model, split, 16, "cross_entropy")
-    likelier = [
-        sum(v > row[label] for v in row) for row, label in zip(model(split.x).tolist(), split.y.tolist(), strict=True)
-    ]
-    assert found["accuracy"] == sum(count == 0 for count in likelier) / 50
-    assert found["accuracy"] < found["top5"] == sum(count <= 4 for count in likelier) / 50 < 1
-
-
-def test_what_stops_a_training_tells_its_top5():
-    model, random = nn.Linear(6, 9), torch.Generator().manual_seed(0)
-    split = Split(torch.randn(50, 6, generator=random), torch.randint(9, (50,), generator=random))
-    fitted = fit(model, split, replace(PLAN, epochs=1, cut_after=1), validation=split, validation_name="test")
-    assert fitted.epochs[0].measured["test_top5"] == validate(model, split, 50, "cross_entropy")["top5"]
-
-
 def test_a_plateau_cuts_the_rate_and_stops():
     plan = replace(PLAN, epochs=9, lr=1e-12, cut_after=1, cut=0.5, stop_after=4)
     _, fitted = trained(plan, validation=data())

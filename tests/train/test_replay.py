@@ -15,14 +15,10 @@ from neuronal.train.optim import Plan
 from neuronal.train.recording import NotCapturable
 from neuronal.train.replay import WARMUP, Replay
 from tests.train.small import assert_same, data, train
+from tests.train.test_best import network
 
 PLAN = Plan(epochs=6, batch_size=16, optim="sgd", lr=0.05, schedule="cosine", standard_epochs=2, clip=0.5, replay=True)
 """50 images: three batches of 16 an epoch, and one of 2."""
-
-
-def network() -> nn.Module:
-    torch.manual_seed(4)
-    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
 
 
 class Tape:
@@ -113,27 +109,6 @@ def test_what_a_probe_does_to_the_model_does_no_harm(probe, recordings, monkeypa
     tape = Tape(model)
     assert_same(plain, replayed(monkeypatch, model, tape, probes=[probe]))
     assert (tape.replays > 0, tape.recordings) == (True, recordings)
-
-
-def test_results_outlast_the_next_replay():
-    model = network()
-    work = Replay(lambda x, y: _loss(model, x, y), model, Tape(model))
-    x, y = data().x[:16], data().y[:16]
-    for _ in range(WARMUP):
-        work(x, y)
-        model.zero_grad()
-    one, good = work(x, y)
-    value = one.item()
-    work(3 * x, y)
-    assert one.item() == value == _loss(model, x, y)[0].item()
-    assert good.item() == _loss(model, x, y)[1].item()
-
-
-def _loss(model, x, y):
-    logits = model(x)
-    loss = nn.functional.cross_entropy(logits, y)
-    loss.backward()
-    return loss.detach(), (logits.argmax(1) == y).sum()
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])

@@ -6,7 +6,7 @@ from torch import nn
 from torch.optim import lr_scheduler
 
 from neuronal.train.optim import Plan
-from neuronal.train.schedule import Plateau, warmed_up
+from neuronal.train.schedule import Plateau
 from tests.train.test_optim import PLAN, torch_rates
 
 
@@ -24,10 +24,6 @@ def test_warm_up_then_schedule_is_torchs_sequence_of_both(num_steps, warmup):
     plan = Plan(**PLAN, schedule="cosine", warmup=warmup)
     ours = [plan.lr_at(step, num_steps) for step in range(num_steps)]
     assert ours == pytest.approx(torch_rates(make, num_steps), abs=1e-12)
-
-
-def test_warm_up_rises_in_a_straight_line():
-    assert [warmed_up("constant", 0.4, step, 10) for step in range(6)] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1])
 
 
 @pytest.mark.parametrize(("measure", "mode"), [("loss", "min"), ("accuracy", "max")])
