@@ -104,11 +104,6 @@ def test_a_function_is_named_by_the_user_and_never_by_a_file(tmp_path):
     torch.testing.assert_close(load_model(path, make=make)(x), model(x))
 
 
-def test_the_shape_of_an_input_is_what_the_model_says():
-    assert input_shape(small()) == (1, 8, 8)
-    assert input_shape(nn.Linear(2, 2)) == (3, 224, 224)
-
-
 def test_an_exported_network_runs_without_this_library(tmp_path):
     model = convert(small(), "geometric").model.eval()
     x = torch.randn(2, 1, 8, 8)

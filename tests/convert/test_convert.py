@@ -1,6 +1,4 @@
 import copy
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -8,9 +6,8 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 import neuronal
-from neuronal.convert import convert, fold_batch_norm, to_standard
+from neuronal.convert import convert, to_standard
 from neuronal.convert.convert import largest_difference
-from neuronal.names import UnknownName
 from neuronal.nn import (
     ChannelScale,
     FarkasConv2d,
@@ -93,11 +90,8 @@ def test_where_chooses():
     conversion = convert(model, "geometric", where=lambda path, layer: isinstance(layer, nn.Linear))
     assert type(conversion.model.stem[0]) is nn.Conv2d
     assert type(conversion.model.out) is GeometricLinear
-    assert {c.path for c in conversion.changes if c.note == "left alone: not chosen"} == {
-        "stem.0",
-        "blocks.0",
-        "blocks.1",
-    }
+    left = [c.path for c in conversion.changes if c.note == "left alone: not chosen"]
+    assert left == ["stem.0", "blocks.0", "blocks.1"]
 
 
 def test_zero_bias_drops_biases_and_says_how_large_they_were():
@@ -181,14 +175,9 @@ def test_dtype_and_device_stay():
 
 
 def test_wrong_names_and_options_are_refused_before_anything_is_done():
-    with pytest.raises(UnknownName, match=r"Unknown neuron 'geometrical'\. Did you mean 'geometric'"):
-        convert(nn.Linear(2, 2), "geometrical")
-    with pytest.raises(TypeError, match="Unknown option of GeometricLinear 'couplng'"):
-        convert(nn.Linear(2, 2), "geometric", couplng=1)
+    assert type(neuronal.convert(nn.Linear(2, 2), "zero_bias").model) is ZeroBiasLinear
     with pytest.raises(ValueError, match=r"coupling \* slope needs to be below 1"):
         convert(nn.Linear(2, 2), "implicit_bias", coupling=0.5)
-    with pytest.raises(UnknownName, match="Unknown way with batch norms 'keep'"):
-        convert(nn.Linear(2, 2), "zero_bias", batch_norm="keep")
     with pytest.raises(TypeError, match="standard layers have no options, got coupling"):
         convert(nn.Linear(2, 2), "standard", coupling=1)
 
@@ -223,15 +212,8 @@ def test_from_one_family_to_another():
 
 
 def network_with_batch_norm():
-    model = nn.Sequential(
-        nn.Conv2d(3, 6, 3, bias=False),
-        nn.BatchNorm2d(6),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.BatchNorm2d(6),
-        nn.Flatten(),
-        nn.Linear(54, 4),
-    ).double()
+    parts = [nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.BatchNorm2d(6)]
+    model = nn.Sequential(*parts, nn.Flatten(), nn.Linear(54, 4)).double()
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.normal_(module.weight, 1, 0.2)
@@ -267,13 +249,6 @@ def test_layers_that_are_not_chosen_keep_the_batch_norm_that_follows_in_them():
     torch.testing.assert_close(conversion.model[:4](x), model[:4](x))
 
 
-def test_the_package_can_be_called_like_the_function():
-    code = "import neuronal.convert, torch; print(type(neuronal.convert(torch.nn.Linear(2, 2), 'geometric').model).__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "GeometricLinear"
-    assert type(neuronal.convert(nn.Linear(2, 2), "zero_bias").model) is ZeroBiasLinear
-
-
 def test_a_coupling_that_is_lost_is_said():
     coupled = convert(Branches(), "implicit_bias", coupling=-0.5).model
     for family in ("standard", "geometric", "zero_bias"):
@@ -296,25 +271,6 @@ def test_a_transformer_computes_the_same_with_and_without_gradients(family):
     with torch.no_grad():
         quick = new(x)
     torch.testing.assert_close(quick, new(x), rtol=1e-4, atol=1e-5)
-
-
-def test_folding_with_an_example_is_checked():
-    class Both(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv, self.norm = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)
-
-        def forward(self, x):
-            y = self.conv(x)
-            return self.norm(y) + y
-
-    x = torch.randn(2, 3, 6, 6)
-    model = Both()
-    model(x)
-    model.eval()
-    # What the norm is given is used otherwise too, so it is not folded.
-    assert "BatchNorm2d" in [type(module).__name__ for module in fold_batch_norm(model, x).modules()]
-    torch.testing.assert_close(fold_batch_norm(model, x)(x), model(x))
 
 
 def test_differences_of_models_that_return_several_things():

@@ -64,24 +64,19 @@ def test_cutout(shape, seed, side, fill):
         np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
-@given(shapes, seeds, st.floats(0, 1), st.floats(0, 2))
-def test_contrast(shape, seed, low, more):
-    x = batch(shape)
-    got = contrasted(x, (low, low + more), draws(seed))
-    factors = torch.rand(len(x), generator=draws(seed)).double().numpy()
-    for image, result, factor in zip(x.numpy(), got.numpy(), factors, strict=True):
-        np.testing.assert_allclose(result, image * (low + more * factor), rtol=1e-9, atol=1e-12)
-
-
-@settings(max_examples=40, deadline=None)
-@given(shapes, seeds, st.lists(st.floats(0, 2), min_size=3, max_size=11))
-def test_contrast_of_given_factors(shape, seed, factors):
+@settings(max_examples=60, deadline=None)
+@given(shapes, seeds, st.lists(st.floats(0, 2), min_size=2, max_size=11))
+def test_contrast_between_two_factors_or_of_given_ones(shape, seed, factors):
+    factors = sorted(factors)
     x = batch(shape)
     got = contrasted(x, factors, draws(seed))
-    chosen = whole(len(factors), len(x), draws(seed))
-    for image, result, place in zip(x.numpy(), got.numpy(), chosen, strict=True):
-        np.testing.assert_allclose(result, image * factors[place], rtol=1e-9, atol=1e-12)
+    if len(factors) == 2:
+        shares = torch.rand(len(x), generator=draws(seed)).double()
+        chosen = (factors[0] + (factors[1] - factors[0]) * shares).tolist()
+    else:
+        chosen = [factors[place] for place in whole(len(factors), len(x), draws(seed))]
+    for image, result, factor in zip(x.numpy(), got.numpy(), chosen, strict=True):
+        np.testing.assert_allclose(result, image * factor, rtol=1e-9, atol=1e-12)
 
 
 def interpolated(channel, y, x):
@@ -111,24 +106,8 @@ def test_stretched_boxes(shape, seed):
 
 def test_the_box_of_the_whole_image_changes_nothing():
     x = batch((3, 2, 7, 7))
-    whole_images = torch.tensor([[0.0, 0.0, 7.0, 7.0]], dtype=x.dtype).expand(3, 4)
-    torch.testing.assert_close(stretched(x, whole_images), x, rtol=0, atol=1e-12)
     # Nothing but squares has the whole area, and their ratio is never drawn exactly.
     torch.testing.assert_close(Augment(resized_crop=(1, 1)).apply(x, draws(0)), x, rtol=0, atol=1e-12)
-
-
-def test_a_ramp_stays_a_ramp_of_the_box():
-    """Each pixel is its own place in the image, so what comes out says where it was taken from."""
-    rows, columns = torch.meshgrid(torch.arange(12.0), torch.arange(12.0), indexing="ij")
-    x = torch.stack([rows, columns]).expand(50, 2, 12, 12).double()
-    given_boxes = boxes(x, 0.08, 0.5, draws(3))
-    got = stretched(x, given_boxes)
-    steps = (torch.arange(12).double() + 0.5) / 12
-    for axis in (0, 1):
-        places = given_boxes[:, axis, None] + given_boxes[:, axis + 2, None] * steps - 0.5
-        places = places.clamp(0, 11)[:, :, None].expand(50, 12, 12)
-        expected = places if axis == 0 else places.mT
-        torch.testing.assert_close(got[:, axis], expected, rtol=0, atol=1e-9)
 
 
 def test_areas_and_shapes_of_boxes_are_evenly_distributed():
@@ -160,20 +139,12 @@ EVERYTHING = Augment(resized_crop=(0.3, 1.0), crop=2, flip=True, cutout=3, cutou
 
 def test_apply_is_resized_crop_crop_flip_cutout_contrast_in_this_order():
     x, one, other = batch((5, 3, 8, 8)), draws(4), draws(4)
+    before = x.clone()
     expected = flipped(cropped(stretched(x, boxes(x, 0.3, 1.0, one)), 2, one), one)
     expected = contrasted(cut_out(expected, 3, one, fill="mean"), (0.2, 1.0), one)
     assert EVERYTHING.apply(x, other).equal(expected)
+    assert x.equal(before)
     assert one.get_state().equal(other.get_state())
-
-
-def test_the_state_of_the_generator_is_all_it_takes_to_go_on():
-    x, generator = batch((5, 3, 8, 8)), draws(0)
-    EVERYTHING.apply(x, generator)
-    state = generator.get_state()
-    expected = [EVERYTHING.apply(x, generator) for _ in range(3)]
-    generator.set_state(state)
-    torch.manual_seed(99)
-    assert all(EVERYTHING.apply(x, generator).equal(one) for one in expected)
 
 
 def test_nothing_asked_for_is_nothing_done():
@@ -181,13 +152,6 @@ def test_nothing_asked_for_is_nothing_done():
     before = generator.get_state()
     assert Augment().apply(x, generator) is x
     assert generator.get_state().equal(before)
-
-
-def test_the_batch_handed_in_stays_as_it_is():
-    x = batch((4, 3, 8, 8))
-    before = x.clone()
-    EVERYTHING.apply(x, draws(1))
-    assert x.equal(before)
 
 
 def test_a_description_survives_json():

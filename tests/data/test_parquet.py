@@ -5,25 +5,25 @@ from neuronal.data.catalogue import load
 from tests.data.made_up import encoded, pixels, write_parquet, write_set
 
 
-@pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
-def test_grey_images_come_back_pixel_by_pixel(root, name):
-    train_x, train_y, test_x, test_y = write_set(root, name)
-    data = load(name)
-    assert np.array_equal(data.train.stored.numpy(), train_x)
-    assert np.array_equal(data.test.stored.numpy(), test_x)
-    assert data.train.y.tolist() == train_y.tolist()
-    assert data.test.y.tolist() == test_y.tolist()
-    assert np.array_equal(data.train.x.numpy(), train_x.astype(np.float32) / 255)
-    assert (data.in_chans, data.img_size, len(data.classes), data.task) == (1, 28, 10, "classification")
-
-
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "svhn", "imagenet32"])
-def test_colour_images_with_every_name_of_a_column(root, name):
+@pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "cifar10", "cifar100", "svhn", "imagenet32", "./mine"])
+def test_images_come_back_pixel_by_pixel_with_every_name_of_a_column(root, name, monkeypatch):
+    monkeypatch.chdir(root)
     columns = {"image": "img", "label": "fine_label"} if name == "cifar100" else {}
-    train_x, *_ = write_set(root, name, shape=(3, 32, 32), **columns)
+    shape = (1, 28, 28) if "mnist" in name else (3, 32, 32)
+    train_x, train_y, test_x, test_y = write_set(root, name, shape=shape, **columns)
     data = load(name)
-    assert np.array_equal(data.train.stored.numpy(), train_x)
+    for part, x, y in ((data.train, train_x, train_y), (data.test, test_x, test_y)):
+        assert np.array_equal(part.stored.numpy(), x)
+        assert part.y.tolist() == y.tolist()
+    assert np.array_equal(data.train.x.numpy(), train_x.astype(np.float32) / 255)
+    assert (data.shape, data.task) == (shape, "classification")
     assert len(data.classes) == {"cifar100": 100, "imagenet32": 1000}.get(name, 10)
+
+
+def test_images_of_ones_own_need_to_be_square(tmp_path):
+    write_set(tmp_path, "wide", shape=(3, 5, 6))
+    with pytest.raises(ValueError, match="row 0: needs a square image, got 5x6"):
+        load(str(tmp_path / "wide"))
 
 
 def test_images_of_all_sizes_are_fitted(root):
@@ -121,13 +121,3 @@ def test_damage_is_told_in_one_line_with_the_file(root, what):
         load("mnist")
     assert "\n" not in str(raised.value)
     assert str(file.parent if what == "high label" else file) in str(raised.value)
-
-
-def test_a_folder_of_parquet_files_of_ones_own(tmp_path):
-    train_x, *_ = write_set(tmp_path, "mine", shape=(3, 5, 5), image="img")
-    data = load(str(tmp_path / "mine"))
-    assert np.array_equal(data.train.stored.numpy(), train_x)
-    assert (data.name, data.classes) == ("mine", tuple("0123456789"))
-    write_set(tmp_path, "wide", shape=(3, 5, 6))
-    with pytest.raises(ValueError, match="row 0: needs a square image, got 5x6"):
-        load(str(tmp_path / "wide"))
