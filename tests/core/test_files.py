@@ -20,18 +20,18 @@ from neuronal.core.files import (
 VALUES = {"a": [1, 2.5, "text é"], "b": {"c": None, "accuracy": 0.123456789}}
 
 
-def test_values_come_back(tmp_path):
-    write_sealed(tmp_path / "a", VALUES)
-    assert read_sealed(tmp_path / "a") == VALUES
-
-
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(position=st.integers(0, 10_000), byte=st.integers(0, 255))
-def test_any_changed_byte_is_noticed_or_means_nothing(tmp_path, position, byte):
+def test_any_changed_byte_and_any_cut_is_noticed_or_means_nothing(tmp_path, position, byte):
     path = tmp_path / "a"
     write_sealed(path, VALUES)
+    assert json.loads(path.read_text())["values"] == read_sealed(path) == VALUES
     data = bytearray(path.read_bytes())
-    data[position % len(data)] = byte
+    position %= len(data)
+    path.write_bytes(data[:position])
+    with suppress(Damaged):
+        assert read_sealed(path) == VALUES
+    data[position] = byte
     path.write_bytes(data)
     with suppress(Damaged):
         assert read_sealed(path) == VALUES
@@ -42,15 +42,6 @@ def test_anything_else_is_damaged(tmp_path, text):
     (tmp_path / "a").write_text(text)
     with pytest.raises(Damaged, match=r"not JSON|no checksum|checksum does not fit"):
         read_sealed(tmp_path / "a")
-
-
-def test_truncated_files_are_damaged(tmp_path):
-    write_sealed(tmp_path / "a", VALUES)
-    whole = (tmp_path / "a").read_bytes()
-    for length in range(0, len(whole) - 2, 7):
-        (tmp_path / "a").write_bytes(whole[:length])
-        with pytest.raises(Damaged):
-            read_sealed(tmp_path / "a")
 
 
 def test_not_a_number_is_never_written(tmp_path):
@@ -104,11 +95,6 @@ def test_make_writable_makes_folders_and_leaves_nothing_in_them(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"Not a directory|File exists"):
         make_writable(tmp_path / "file" / "c")
-
-
-def test_the_file_can_be_read_by_people(tmp_path):
-    write_sealed(tmp_path / "a", VALUES)
-    assert json.loads((tmp_path / "a").read_text())["values"] == VALUES
 
 
 def test_json_for_people_is_the_same_json():

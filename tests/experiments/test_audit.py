@@ -144,6 +144,7 @@ def test_pairs_are_of_one_class_both_right_and_different():
     drawn = list(zip(a.tolist(), b.tolist(), strict=True))
     assert len(set(drawn)) == 3
     assert set(drawn) <= every
+    assert len(same_class_pairs(y[2:4], right[:2], 5, torch.Generator())[0]) == 0
 
 
 def test_every_pair_is_as_likely_as_any_other():
@@ -152,8 +153,3 @@ def test_every_pair_is_as_likely_as_any_other():
     generator = torch.Generator().manual_seed(0)
     hits = [int(same_class_pairs(y, right, 1, generator)[0][0]) == 3 for _ in range(2000)]
     assert sum(hits) / 2000 == pytest.approx(0.25, abs=0.04)
-
-
-def test_no_pairs_where_there_are_none():
-    a, b = same_class_pairs(torch.tensor([0, 1]), torch.ones(2, dtype=torch.bool), 5, torch.Generator())
-    assert len(a) == len(b) == 0

@@ -79,13 +79,3 @@ def test_what_another_process_made_is_handed_on_as_soon_as_it_can_be(tmp_path):
         for name, whose in divided("abcde", tmp_path.joinpath, finished, make):
             order.append(f"{whose} {name}")
     assert order == ["made a", "ours a", "made c", "ours c", "theirs b", "made d", "ours d", "made e", "ours e"]
-
-
-def test_a_damaged_record_is_trained_again(tmp_path):
-    cell = CELLS[0]
-    path = tmp_path / cell_name(cell.recipe, cell.seed)
-    path.write_text("{")
-    started = []
-    [(_, record)] = Claimed().train([cell], tmp_path, started.append, Watch().epoch_ended)
-    assert started == [cell]
-    assert read(path).metrics == record.metrics

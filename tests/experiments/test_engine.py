@@ -71,16 +71,6 @@ def test_workers_killed_at_random_change_nothing(grid, tmp_path):
     assert disturbed == swept(grid, tmp_path / "b")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_two_hundred_cells_with_workers_killed_at_random(quick, tmp_path):
-    grid = Grid(replace(quick, seeds=tuple(range(50)), epochs=1, probes=()), (("lr", (1e-4, 1e-3, 1e-2, 1e-1)),))
-    assert len(grid.cells()) == 200
-    with Killer(40):
-        disturbed = swept(grid, tmp_path / "a", Processes(workers=2, tries=50))
-    assert disturbed == swept(grid, tmp_path / "b", Processes())
-
-
 def test_a_cell_that_always_kills_its_worker_is_given_up_and_the_others_are_kept(grid, small, tmp_path):
     sweep(small, tmp_path)
     # Long cells, so that each meets the killer.

@@ -1,5 +1,5 @@
 import json
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -41,40 +41,19 @@ def test_a_recipe_survives_json_unchanged(recipe):
     assert again.fingerprint() == recipe.fingerprint()
 
 
-def test_a_recipe_is_frozen():
-    with pytest.raises(FrozenInstanceError):
-        Recipe("a").lr = 1.0
-
-
 def test_every_choice_of_the_training_plan_is_a_choice_of_the_recipe():
     assert {field.name for field in fields(Plan)} <= {field.name for field in fields(Recipe)}
 
 
 CHANGED = {"family": "x", "model": "x", "widths": (1,), "data": "x", "holdout": 0.5, "epochs": 7, "batch_size": 7}
-CHANGED |= {
-    "norm": "x",
-    "model_options": {"depth": 3},
-    "neuron_options": {"coupling": -0.5},
-    "scaling": "x",
-    "fraction": 0.5,
-    "wrong_labels": 0.1,
-    "resized_crop": (0.5, 1.0),
-    "crop": 1,
-    "flip": True,
-    "cutout": 2,
-}
+CHANGED |= {"norm": "x", "model_options": {"depth": 3}, "neuron_options": {"coupling": -0.5}, "scaling": "x"}
+CHANGED |= {"fraction": 0.5, "wrong_labels": 0.1, "resized_crop": (0.5, 1.0), "crop": 1, "flip": True, "cutout": 2}
 CHANGED |= {"contrast": (0.5, 1.5), "cutout_fill": "mean", "redrawn": 0.5}
 CHANGED |= {"optim": "x", "lr": 7.0, "momentum": 0.7, "weight_decay": 0.7, "schedule": "x", "probes": ()}
 CHANGED |= {"warmup": 0.5, "decay_weights_only": True, "scalar_lr": 0.1, "standard_epochs": 1, "monitor": "accuracy"}
 CHANGED |= {"cut_after": 7, "cut": 0.7, "stop_after": 7, "mixup": 0.7, "clip": 0.7, "accumulate": 7, "precision": "x"}
-CHANGED |= {
-    "compile": True,
-    "channels_last": True,
-    "replay": True,
-    "loss": "x",
-    "keep_best": True,
-    "protocol": "published",
-}
+CHANGED |= {"compile": True, "channels_last": True, "replay": True, "loss": "x", "keep_best": True}
+CHANGED |= {"protocol": "published"}
 
 
 @pytest.mark.parametrize("field", CHANGED)
@@ -90,10 +69,8 @@ def test_name_and_seeds_do_not_count_and_equal_numbers_are_equal():
 
 
 def test_model_options_are_frozen_pairs_in_any_order():
-    one, other = (
-        Recipe("a", model_options={"width": 3, "depth": [1, [2]]}),
-        Recipe("a", model_options={"depth": (1, (2,))}),
-    )
+    one = Recipe("a", model_options={"width": 3, "depth": [1, [2]]})
+    other = Recipe("a", model_options={"depth": (1, (2,))})
     assert one.model_options == (("depth", (1, (2,))), ("width", 3))
     assert one.to_json()["model_options"] == {"depth": [1, [2]], "width": 3}
     assert replace(other, model_options={"width": 3, **dict(other.model_options)}) == one

@@ -1,7 +1,7 @@
 import pytest
 
 from neuronal.core.files import Damaged, write_sealed
-from neuronal.experiments.record import Record, cell_name, read, write
+from neuronal.experiments.record import cell_name, read, write
 
 
 def test_a_record_comes_back_from_disk_as_it_was(quick_records, tmp_path):
@@ -22,7 +22,3 @@ def test_a_sealed_file_that_is_no_record_is_damaged(quick_records, tmp_path, fie
         write_sealed(tmp_path / "a.json", other)
         with pytest.raises(Damaged, match="not a record"):
             read(tmp_path / "a.json")
-
-
-def test_json_and_back(quick_records):
-    assert Record.from_json(quick_records[0].to_json()) == quick_records[0]

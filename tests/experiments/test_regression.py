@@ -16,7 +16,7 @@ from neuronal.experiments.first_look import LEVY
 from neuronal.experiments.run import check, run, trained
 from neuronal.experiments.tune import choose
 from neuronal.report.page import page
-from neuronal.report.terminal import choice_table, table
+from neuronal.report.terminal import table
 from neuronal.report.words import findings
 
 QUICK = replace(LEVY, epochs=30, seeds=(0, 1))
@@ -73,16 +73,12 @@ def test_tables_words_and_pages_speak_of_rmse_where_lower_is_better(records, tmp
         assert "ccuracy" not in shown
 
 
-def test_the_value_with_the_lowest_rmse_is_chosen(records, tmp_path):
+def test_the_value_with_the_lowest_rmse_is_chosen(records):
     def planted(lr, rmse):
         return replace(records[0], recipe=replace(QUICK, lr=lr), epochs=({"epoch": 1, "holdout_rmse": rmse},))
 
     (choice,) = choose([planted(0.1, 3.0), planted(0.01, 2.0), planted(0.001, 2.5)], "lr")
     assert (choice.best, choice.measure) == (0.01, "rmse")
-    with (tmp_path / "out").open("w") as file:
-        Console(file=file, width=80).print(choice_table([choice], "lr"))
-    assert "2 *" in (tmp_path / "out").read_text()
-    assert "held-out RMSE" in (tmp_path / "out").read_text()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +86,7 @@ def test_the_value_with_the_lowest_rmse_is_chosen(records, tmp_path):
     [
         (
             {"probes": ("contrast", "dead_units")},
-            "levy is for regression: it has no classes, which contrast would need. Leave that out",
+            "levy is for regression: it has no classes, which contrast would need",
         ),
         ({"probes": ("zero_image",)}, "zero_image"),
         ({"wrong_labels": 0.1}, "wrong_labels"),
@@ -117,22 +113,24 @@ def table_file(tmp_path, monkeypatch):
 
 
 def test_the_commands_take_a_table_of_numbers(table_file, capsys):
-    words = ["compare", "--data", "prices.csv", "--neurons", "standard,zero_bias", "--epochs", "40", "--json"]
-    assert cli.main(words) == 0
+
+    def call(words):
+        return cli.main(words.split())
+
+    assert call("compare --data prices.csv --neurons standard,zero_bias --epochs 40 --json") == 0
     answer = json.loads(capsys.readouterr().out)
     rows = answer["comparison"]["rows"]
     assert answer["study"]["recipe"]["scaling"] == "standardise"
     assert all(0 < row["estimates"]["rmse"]["mean"] < 10 for row in rows)
-    assert cli.main(["train", "levy", "--set", "data=prices.csv", "--set", "epochs=3"]) == 0
+    assert call("train levy --set data=prices.csv --set epochs=3") == 0
     out, err = capsys.readouterr()
     assert out.startswith("RMSE ")
     assert "held out RMSE" in err
-    words = ["sweep", "levy", "--grid", "lr=0.1,0.01", "--grid", "seeds=0", "--engine", "here"]
-    assert cli.main([*words, "--grid", "epochs=3"]) == 0
+    assert call("sweep levy --grid lr=0.1,0.01 --grid seeds=0 --engine here --grid epochs=3") == 0
     assert "held-out RMSE" in capsys.readouterr().out
     # Data without classes do not go with a recipe for classes, unless its probes do.
-    words = ["train", "digits", "--set", "data=prices.csv", "--set", "model=mlp1", "--set", "epochs=1"]
-    assert cli.main(words) == 2
+    words = "train digits --set data=prices.csv --set model=mlp1 --set epochs=1"
+    assert call(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "contrast and zero_image" in line
-    assert cli.main([*words, "--set", "probes=dead_units"]) == 0
+    assert call(f"{words} --set probes=dead_units") == 0

@@ -32,6 +32,7 @@ def test_a_record_holds_what_was_asked_for(quick_records):
         assert record.probes["contrast"]["accuracy"][0] == record.metrics["accuracy"]
         assert record.environment["torch"]
         assert record.step_seconds > 0
+        assert record.metrics["parameters"] == 64 * 16 + 16 * 10 + (record.recipe.family == "standard") * (16 + 10)
 
 
 def test_zero_bias_keeps_its_class_and_standard_does_not(quick_records):
@@ -45,11 +46,6 @@ def test_zero_bias_keeps_its_class_and_standard_does_not(quick_records):
         else:
             assert min(kept) < 0.9
             assert max(p) > 0.1001
-
-
-def test_parameters_are_counted(quick_records):
-    standard, zero_bias = (quick_records[i].metrics["parameters"] for i in (0, 1))
-    assert (standard, zero_bias) == (64 * 16 + 16 + 16 * 10 + 10, 64 * 16 + 16 * 10)
 
 
 def test_a_diverging_cell_is_recorded_with_its_step(diverging):
@@ -68,13 +64,6 @@ def test_a_network_broken_by_its_very_last_step_is_a_failure_too(quick):
     assert record.failure is not None
     assert record.failure.step == 1
     json.dumps(record.to_json(), allow_nan=False)
-
-
-def test_without_a_holdout_all_training_images_are_used(quick):
-    record = run(replace(quick, holdout=0, epochs=1, probes=()), 0)
-    assert set(record.epochs[0]) == {"epoch", "steps", "loss", "accuracy", "lr"}
-    assert record.epochs[0]["steps"] == -(-1297 // quick.batch_size)
-    assert record.probes == {}
 
 
 def test_the_seed_of_a_cell_reaches_everything_random(quick, monkeypatch):
@@ -113,6 +102,7 @@ def test_changes_of_the_images_and_scaling_reach_the_training(quick):
         {"cutout": 3, "cutout_fill": "mean"},
         {"contrast": (0.5, 1.5)},
         {"scaling": "standardise"},
+        {"norm": "batch"},
     ):
         changed = run(replace(quick, **change), 0)
         assert changed.epochs[-1]["loss"] != plain.epochs[-1]["loss"]
@@ -126,11 +116,6 @@ def test_model_options_reach_the_network(quick):
     assert sum(isinstance(layer, torch.nn.Conv2d) for layer in network(deep, data, 0).modules()) == 4
     check(deep)
     assert run(replace(deep, epochs=1), 0).recipe == deep.__class__.from_json(replace(deep, epochs=1).to_json())
-
-
-def test_the_norm_reaches_the_network(quick):
-    with_norm = run(replace(quick, norm="batch"), 0)
-    assert with_norm.metrics["parameters"] > run(quick, 0).metrics["parameters"]
 
 
 def test_a_single_class_is_refused_before_training(quick, tmp_path):

@@ -16,17 +16,9 @@ def record(like, lr, family, seed, accuracy, failure=None):
 
 def test_the_highest_mean_on_held_out_data_is_chosen_for_every_neuron(quick_records):
     like = quick_records[0]
-    rows = [
-        record(like, lr, family, seed, accuracy)
-        for family, lr, found in [
-            ("standard", 0.1, (0.5, 0.7)),
-            ("standard", 0.01, (0.8, 0.9)),
-            ("standard", 0.001, (0.9, 0.8)),
-            ("zero_bias", 0.1, (0.95, 0.95)),
-            ("zero_bias", 0.01, (0.2, 0.3)),
-        ]
-        for seed, accuracy in enumerate(found)
-    ]
+    found = {("standard", 0.1): (0.5, 0.7), ("standard", 0.01): (0.8, 0.9), ("standard", 0.001): (0.9, 0.8)}
+    found |= {("zero_bias", 0.1): (0.95, 0.95), ("zero_bias", 0.01): (0.2, 0.3)}
+    rows = [record(like, lr, family, seed, y) for (family, lr), both in found.items() for seed, y in enumerate(both)]
     first, second = choose(rows, "lr")
     assert (first.family, first.best) == ("standard", 0.01)
     assert [point.mean for point in first.curve] == pytest.approx([0.6, 0.85, 0.85])
@@ -37,11 +29,8 @@ def test_the_highest_mean_on_held_out_data_is_chosen_for_every_neuron(quick_reco
 def test_a_value_that_failed_once_is_not_recommended(quick_records):
     like = quick_records[0]
     failure = Failure(3, 0.1, "the loss became nan")
-    rows = [
-        record(like, 0.1, "standard", 0, 0.99),
-        record(like, 0.1, "standard", 1, 0, failure),
-        record(like, 0.01, "standard", 0, 0.5),
-    ]
+    rows = [record(like, 0.1, "standard", 0, 0.99), record(like, 0.1, "standard", 1, 0, failure)]
+    rows.append(record(like, 0.01, "standard", 0, 0.5))
     (choice,) = choose(rows, "lr")
     assert choice.best == 0.01
     assert choice.curve[0].failed == 1

@@ -154,12 +154,6 @@ def test_a_damaged_part_and_one_made_by_something_else_are_made_again(tmp_path, 
         assert made == [3, 1, 2]
 
 
-def test_a_value_that_is_no_number_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        Work(tmp_path).parts({}, ITEMS, lambda item: {"area": float("nan")})
-    assert list((tmp_path / "parts").glob("*.json")) == []
-
-
 def test_what_is_timed_is_timed_alone(tmp_path):
     with Crew(1, partial(time.sleep, 60)) as crew:
         crew.start()

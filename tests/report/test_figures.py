@@ -1,26 +1,9 @@
 """What is drawn is what was measured, read back from the axes."""
 
-from contextlib import contextmanager
-
 import pytest
 
 from neuronal.experiments.compare import by_family
 from neuronal.report import figures
-
-
-@pytest.fixture
-def axes(monkeypatch):
-    """The axes of every figure drawn, in order."""
-    kept, real = [], figures.blank
-
-    @contextmanager
-    def keep(name):
-        with real(name) as sheet:
-            yield sheet
-            kept.append(sheet.axes)
-
-    monkeypatch.setattr(figures, "blank", keep)
-    return kept
 
 
 def mean(columns):

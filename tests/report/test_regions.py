@@ -1,28 +1,11 @@
 """What is drawn are the regions there are."""
 
-from contextlib import contextmanager
-
-import pytest
 import torch
 from matplotlib.collections import LineCollection, PolyCollection
 from torch import nn
 
 from neuronal.geometry.regions import regions_2d
 from neuronal.report import regions as drawn
-
-
-@pytest.fixture
-def axes(monkeypatch):
-    kept, real = [], drawn.blank
-
-    @contextmanager
-    def keep(name):
-        with real(name) as sheet:
-            yield sheet
-            kept.append(sheet.axes)
-
-    monkeypatch.setattr(drawn, "blank", keep)
-    return kept
 
 
 def test_every_region_and_every_line_of_the_boundary_is_drawn(axes):

@@ -27,13 +27,6 @@ def test_the_table_fits_eighty_columns_with_the_longest_names(quick_records):
     assert row.split()[-2:] == ["25,557,032", "12.35×"]
 
 
-def test_failed_seeds_are_in_the_table(quick_records):
-    failed = replace(quick_records[0], metrics={}, probes={}, failure=Failure(7, 0.1, "nan"))
-    screen = console()
-    screen.print(table(compare([failed, *quick_records[1:]]), {}, "title"))
-    assert "standard (1 failed)" in screen.file.getvalue()
-
-
 def test_bars_leave_one_line_per_cell(quick_study, quick_records, tmp_path):
     for terminal in (False, True):
         screen = console(terminal=terminal)

@@ -26,6 +26,8 @@ def test_a_clear_difference_is_called_one_and_noise_is_not(quick_records):
     clear = say(planted(quick_records, [0.80, 0.90, 0.81, 0.911]))
     assert clear[0] == "Highest mean test accuracy: zero_bias, 90.5 ± 0.6% (2 seeds)."
     assert "zero_bias +10.0 (+9.4 to +10.7): a difference is shown for zero_bias." in clear[1]
+    costs = {"standard": StepTime(1, 1, 1, 1), "zero_bias": StepTime(1, 0.971, 0.95, 1.02)}
+    assert say(quick_records, costs)[-1].endswith("zero_bias 0.97 (0.95–1.02).")
     noise = say(planted(quick_records, [0.80, 0.90, 0.92, 0.90]))
     assert noise[1].endswith("no difference is shown with these seeds.")
     alone = say(planted(quick_records, [0.8, 0.9, 0.8, 0.9])[:2])
@@ -60,8 +62,3 @@ def test_failures_come_first(quick_records):
     assert said[0].startswith("standard failed with seed 0: the loss became nan at step 7.")
     assert say([failed])[-1] == "No cell finished, so there is nothing to compare."
     assert "remaining" not in say([failed])[0]
-
-
-def test_costs_are_said_against_standard(quick_records):
-    said = say(quick_records, {"standard": StepTime(1, 1, 1, 1), "zero_bias": StepTime(1, 0.971, 0.95, 1.02)})
-    assert said[-1] == "Time of a training step against the standard one (quartiles): zero_bias 0.97 (0.95–1.02)."
