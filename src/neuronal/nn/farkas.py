@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from neuronal.nn.graph import one_node
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
 from neuronal.ops import dispatch
 from neuronal.ops.farkas import closed, closing_bias, guarantee, weight_and_bias
@@ -231,6 +232,7 @@ class _Farkas(StandIn):
         """For every input (at every position) the largest pre-activation is at least this, up to rounding."""
         return self.balance.promise()
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         if self._groups == 1:
             return self._map(input, *self._weight_and_bias())

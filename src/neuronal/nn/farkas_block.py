@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.nn.farkas import Balance, FarkasConv2d, need_two
+from neuronal.nn.graph import is_recorded, one_node
 from neuronal.nn.standard import Device, Dtype
 
 Norm = Callable[[int], nn.Module]
@@ -66,6 +67,7 @@ class FarkasResidual(nn.Module):
     def promise(self) -> Tensor:
         return self.balance.promise()
 
+    @one_node
     def forward(self, z: Tensor) -> Tensor:
         if z.dim() < 2 or z.shape[1] != self.channels:
             raise ValueError(f"FarkasResidual needs shape (batch, {self.channels}, ...), got {tuple(z.shape)}.")
@@ -119,7 +121,7 @@ class _FarkasBlock(nn.Module):
         return self.close.out_channels
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dim() != 4:
+        if not is_recorded(x) and x.dim() != 4:
             raise ValueError(
                 f"{type(self).__name__} needs a batch of images, (batch, channels, h, w), got {tuple(x.shape)}."
             )

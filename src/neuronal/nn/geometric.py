@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from neuronal.nn.graph import one_node
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
 from neuronal.ops import dispatch
 from neuronal.ops.sphere import angles_of, direction, weight_and_bias
@@ -142,6 +143,7 @@ class _Geometric(StandIn):
         """Bias of the plain layer with the same map: scale times offset."""
         return None if self.offset is None else self.scale * self.offset
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         # A convolution of images in channels_last order wants its weight so, and would copy it.
         is_image = len(self._weight_shape) == 4 and not dispatch.is_vmapped(input)

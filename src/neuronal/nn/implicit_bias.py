@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuronal.nn.graph import one_node
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
 from neuronal.ops.coupling_mean import coupling_mean
 from neuronal.ops.learnt_field import laid_out_like, solve_learnt, takes
@@ -136,6 +137,7 @@ class _ImplicitBias(StandIn):
             check_unique(*known[:2])
             self._checked = state
 
+    @one_node
     def forward(self, input: Tensor) -> Tensor:
         a = self._map(input, self.weight, self.bias)
         units = self._row_length(a)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from neuronal.nn.graph import one_node
 from neuronal.nn.standard import Device, Dtype
 from neuronal.ops.centre import centred, is_shared, shifted
 
@@ -49,6 +50,7 @@ class InputMeanNorm(nn.Module):
     def reset_parameters(self) -> None:
         self.running_mean.zero_()
 
+    @one_node
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() < 2 or x.shape[1] != self.num_features:
             raise ValueError(
@@ -139,6 +141,7 @@ class ChannelScale(nn.Module):
         super().__init__()
         self.scale = nn.Parameter(scale.detach().clone())
 
+    @one_node
     def forward(self, x: Tensor) -> Tensor:
         return x * self.scale.view(-1, *[1] * (x.dim() - 2)).to(x.dtype)
 
