@@ -104,22 +104,6 @@ def test_no_attack_succeeds_where_the_class_is_certified(attack, norm):
     assert tried
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_foolbox_finds_as_much():
-    foolbox = pytest.importorskip("foolbox", reason="foolbox is not installed: pip install 'neuronal[attacks]'")
-    model, x, y = tiny(seed=1, inputs=6, hidden=32)
-    theirs = foolbox.PyTorchModel(model.eval(), bounds=(0, 1), device="cpu")
-    for norm, kind, epsilon in (("inf", "LinfPGD", 0.05), (2, "L2PGD", 0.1)):
-        attack = getattr(foolbox.attacks, kind)(abs_stepsize=epsilon / 8, steps=40, random_start=False)
-        _, _, success = attack(theirs, x, foolbox.criteria.Misclassification(y), epsilons=epsilon)
-        options = {"steps": 40, "step_size": epsilon / 8, "random_start": False}
-        ours = pgd(model, x, y, Ball(norm, epsilon), **options)
-        assert 0 < success.sum() < len(x)
-        # The same climb; we count every point of it, they the last one.
-        assert not (success & ~ours.success).any()
-        assert (ours.success != success).sum() <= 1
-
-
 def test_with_no_surrogate_the_implicit_gradient_is_climbed():
     model, x, y = implicit()
     model = model.double().eval()

@@ -211,7 +211,3 @@ def test_errors_say_what_to_do():
         empirical_ntk(nn.Sequential(twice, twice), x, method="structured")
     with pytest.raises(ValueError, match="need vectors"):
         empirical_ntk(nn.Linear(3, 2).double(), torch.randn(2, 5, 3, dtype=torch.float64), method="structured")
-
-
-def test_no_rates_is_no_kernel():
-    assert (empirical_ntk(mlp((3, 4, 2)), torch.randn(2, 3, dtype=torch.float64), rates={}) == 0).all()

@@ -1,5 +1,7 @@
 """Every model in a size that runs in milliseconds, and which neurons and norms go together."""
 
+import torch
+
 from neuronal.models.norm import NORMS
 from neuronal.models.registry import _models, create_model
 from neuronal.nn.families import FAMILIES
@@ -63,3 +65,9 @@ PAIRWISE = _pairwise()
 def small(model, neuron="standard", *, num_classes=3, in_chans=2, img_size=8, **options):
     shape = {"num_classes": num_classes, "in_chans": in_chans, "img_size": img_size}
     return create_model(model, neuron, **shape, **SMALL[model], **options)
+
+
+def count(name, neuron="standard", **options):
+    """Parameters of a network, which is not filled."""
+    with torch.device("meta"):
+        return sum(p.numel() for p in create_model(name, neuron, **options).parameters())

@@ -5,18 +5,14 @@ from torch import nn
 from neuronal.models.registry import create_model
 from neuronal.models.resnet import Residual
 from neuronal.nn import FarkasBasicBlock, FarkasBottleneck, FarkasConv2d, FarkasResidual
-from tests.models.networks import FARKASNETS, small
+from tests.models.networks import FARKASNETS, count, small
 
 
-def count(name, neuron="farkas", **options):
-    with torch.device("meta"):
-        return sum(p.numel() for p in create_model(name, neuron, **options).parameters())
-
-
+@pytest.mark.parametrize("neuron", ["farkas", "standard"])
 @pytest.mark.parametrize("name", FARKASNETS)
-def test_as_many_parameters_as_the_resnet_of_the_same_number(name):
-    resnet = count(name.replace("farkas", "res"), "standard", norm="none", stem="cifar")
-    assert count(name) / resnet == pytest.approx(1, abs=0.02)
+def test_as_many_parameters_as_the_resnet_of_the_same_number(name, neuron):
+    resnet = count(name.replace("farkas", "res"), norm="none", stem="cifar")
+    assert count(name, neuron) / resnet == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize("name", FARKASNETS)
@@ -35,7 +31,7 @@ def test_as_deep_as_the_resnet_of_the_same_number(name):
     ],
 )
 def test_the_published_networks_have_the_published_parameters(name, parameters, digits):
-    assert round(count(name, published=True), digits) == parameters
+    assert round(count(name, "farkas", published=True), digits) == parameters
 
 
 @pytest.mark.parametrize("rule", ["softplus", "max"])
@@ -59,6 +55,7 @@ def test_some_unit_is_active_before_every_relu(name, norm, aggregate, published,
     assert len(alive) == 3 * len(relus)
     closed = [m for m in net.modules() if isinstance(m, FarkasConv2d | FarkasResidual)]
     assert len(relus) == len(closed)
+    assert all(m.balance.rule == rule for m in closed)
     # By the paper's rule, that no unit is above 0 is left to exceptional inputs.
     assert all(m.promise() > (0 if rule == "softplus" else -1e-6) for m in closed)
 
@@ -114,32 +111,11 @@ def test_blocks_per_stage_can_be_chosen():
     assert net.num_features == 16
 
 
-@pytest.mark.parametrize("neuron", ["farkas", "standard"])
-@pytest.mark.parametrize("name", FARKASNETS)
-def test_both_have_as_many_parameters(name, neuron):
-    assert count(name, neuron) / count(name) == pytest.approx(1, abs=0.02)
-
-
-def test_published_blocks_widen():
-    net = small("farkasnet18", "farkas", published=True)
-    assert net.num_features == 4 * 8 + 3
-    assert small("farkasnet18", "farkas").num_features == 4 * 8
-
-
-def test_too_narrow_a_bottleneck_is_refused():
+def test_too_narrow_a_bottleneck_and_a_small_image_are_refused():
     with pytest.raises(ValueError, match="a quarter of their channels inside and need 4 or more, got 3"):
         create_model("farkasnet50", "standard", width=3)
-
-
-def test_a_small_image_is_refused():
     with pytest.raises(ValueError, match="farkasnet50 halves the image 3 times and needs img_size >= 8, got 7"):
         create_model("farkasnet50", "farkas", img_size=7)
-
-
-def test_the_papers_own_bias_everywhere():
-    net = small("farkasnet18", "farkas", rule="max")
-    closed = [m for m in net.modules() if isinstance(m, FarkasConv2d | FarkasResidual)]
-    assert all(m.balance.rule == "max" for m in closed)
 
 
 @pytest.mark.parametrize(("img_size", "stem", "side"), [(32, None, 32), (128, None, 32), (32, "imagenet", 8)])

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from neuronal.models.norm import Parts
-from neuronal.nn import InputMeanNorm, MeanOnlyBatchNorm, ScaledStandardisedConv2d
+from neuronal.nn import InputMeanNorm
 from neuronal.nn.families import FAMILIES, STANDARD, ZERO_BIAS
 from tests.models.networks import small
 
@@ -42,6 +42,8 @@ def test_a_layer_has_no_bias_where_batch_norm_would_cancel_it(neuron):
     assert Parts(layers, "batch").conv(2, 3, 3)[0].bias is None
     assert Parts(layers, "batch", batch_after_relu=True).conv(2, 3, 3)[0].bias is not None
     assert Parts(layers, "none").linear(2, 3)[0].bias is not None
+    if neuron == "standard":
+        assert Parts(layers, "weight").conv(2, 3, 3)[0].bias is None
 
 
 def test_the_first_layer_of_nf_has_gain_one_and_zero_bias_has_no_bias():
@@ -81,19 +83,6 @@ def test_input_mean_centres_what_the_layer_sees(model):
     assert len(seen) == len(layers)
     for mean in seen:
         torch.testing.assert_close(mean, torch.zeros_like(mean), atol=1e-5, rtol=0)
-
-
-def test_weight_norm_leaves_the_bias_to_the_norm():
-    net = small("vgg6", norm="weight")
-    convs = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
-    assert all(conv.bias is None and hasattr(conv, "parametrizations") for conv in convs)
-    assert sum(isinstance(m, MeanOnlyBatchNorm) for m in net.modules()) == len(convs) == 6
-
-
-def test_nf_has_no_plain_layer_but_the_head():
-    net = small("resnet18", norm="nf")
-    assert [type(m) for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)] == [nn.Linear]
-    assert sum(isinstance(m, ScaledStandardisedConv2d) for m in net.modules()) == 20
 
 
 @pytest.mark.parametrize("model", ["fcn", "mlp1", "vgg6"])

@@ -2,11 +2,7 @@ import pytest
 import torch
 
 from neuronal.models.registry import create_model
-
-
-def count(model):
-    return sum(p.numel() for p in model.parameters())
-
+from tests.models.networks import count
 
 VGG6 = [(3, 128), (128, 128), (128, 256), (256, 256), (256, 512), (512, 512)]
 SMALL = {"num_classes": 3, "in_chans": 2, "img_size": 8}
@@ -30,7 +26,7 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("model", "options", "expected"), BY_HAND)
 def test_parameters_by_hand(model, options, expected):
-    assert count(create_model(model, **options)) == expected
+    assert count(model, **options) == expected
 
 
 def test_batch_norm_stands_after_the_activation_in_ucn():
@@ -39,11 +35,6 @@ def test_batch_norm_stands_after_the_activation_in_ucn():
     assert kinds == 2 * ["ZeroPad2d", "Conv2d", "ReLU", "BatchNorm2d"] + ["Flatten"]
     features = net.forward_features(torch.randn(8, 3, 28, 28)).unflatten(1, (3, -1))
     torch.testing.assert_close(features.mean([0, 2]), torch.zeros(3), atol=1e-5, rtol=0)
-
-
-def test_the_default_of_the_small_networks_is_no_norm():
-    for model in ("fcn", "mlp1", "cnn"):
-        assert not [m for m in create_model(model, img_size=8).modules() if "Norm" in type(m).__name__]
 
 
 def test_an_image_that_is_too_small_is_refused():

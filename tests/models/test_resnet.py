@@ -6,12 +6,7 @@ from neuronal.models.registry import create_model
 from neuronal.models.resnet import Residual
 from neuronal.nn import Multiplier, ScaledResidual
 from neuronal.nn.families import FAMILIES
-from tests.models.networks import RESNETS, small
-
-
-def count(name, neuron="standard", **options):
-    with torch.device("meta"):
-        return sum(p.numel() for p in create_model(name, neuron, **options).parameters())
+from tests.models.networks import RESNETS, count, small
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def test_normal_does_not_depend_on_the_layers_size():
 def test_an_unknown_start_lists_the_known_ones():
     with pytest.raises(ValueError, match="glorot, he, normal, usual"):
         hidden("zero")
+    with pytest.raises(ValueError, match="start of its own"):
+        create_model("resnet18", "standard", norm="fixup", start="he")
 
 
 @pytest.mark.parametrize("norm", ["batch", "weight"])
@@ -57,8 +59,3 @@ def test_residual_networks_can_start_as_he_has_it(norm):
     # The head is torch's: uniform, with a bias.
     assert model.head.weight.abs().max() <= 512**-0.5
     assert (model.head.bias != 0).any()
-
-
-def test_fixup_has_a_start_of_its_own():
-    with pytest.raises(ValueError, match="start of its own"):
-        create_model("resnet18", "standard", num_classes=10, in_chans=3, img_size=32, norm="fixup", start="he")

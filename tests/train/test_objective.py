@@ -48,14 +48,19 @@ def by_hand(power):
 
 @pytest.mark.parametrize(("name", "power"), [("", 2), ("squared", 2), ("absolute", 1)])
 def test_training_on_numbers_is_a_plain_loop(name, power):
-    model, told = network(), []
-    fitted = fit(model, numbers(), replace(PLAN, loss=name), seed=1, on_step=told.append)
+    model = network()
+    fitted = fit(model, numbers(), replace(PLAN, loss=name), seed=1)
     plain, loss = by_hand(power)
     for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
         # float32, squares by two routes.
         torch.testing.assert_close(ours.cpu(), theirs, atol=1e-6, rtol=0)
     assert fitted.epochs[-1].loss == pytest.approx(loss, abs=1e-6)
     assert fitted.epochs[-1].accuracy is None
+
+
+def test_steps_on_numbers_are_told_without_accuracy():
+    told = []
+    fit(network(), numbers(), replace(PLAN, batch_size=1, lr=1e-3), on_step=told.append)
     assert {step.accuracy for step in told} == {None}
 
 

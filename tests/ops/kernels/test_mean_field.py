@@ -227,28 +227,6 @@ def test_rows_of_all_kinds(stage, units, only):
     assert of_rows.isfinite().all(0).tolist() == found.converged.tolist()
 
 
-def test_rows_that_end_too_wide_are_not_tried_on_few_nodes(monkeypatch, only):
-    """Units at both ends stay, so nodes that are close enough for s times the target are not for the solution."""
-    from neuronal.ops.kernels import grid
-
-    only("1,024 nodes")
-    a = torch.randn(2, 130).clamp(-2, 2) * 0.8
-    a[1, :2] = torch.tensor([-5.0, 5.0])
-    assert (solved(a, [-0.5]).residual <= 1e-4).all()
-    original = grid.forward
-
-    class OnFewNodes:
-        def __getitem__(self, programs):
-            return lambda *given, **options: None if options["AGAIN"] else original[programs](*given, **options)
-
-    monkeypatch.setattr(grid, "forward", OnFewNodes())
-    found = solved(a, [-0.5])
-    assert found.residual[0] <= 1e-4
-    assert found.residual[1] == float("inf")
-    assert found.steps[1] == 1
-    assert torch.equal(found.value[1], a[1])
-
-
 @pytest.mark.parametrize(("stage", "units"), [("pairs", 20), ("1,024 nodes", 65), ("tiles", 65)])
 def test_out_of_steps_is_said(stage, units, only):
     only(stage)
