@@ -62,11 +62,7 @@ def test_run_alone_installs_the_lab_once_and_starts_the_main_job(checkout):
 def test_other_words_go_to_the_command(checkout):
     _, log = call(checkout, "compare", "--name", "two words")
     assert log[-1] == "neuronal compare --name two words"
-
-
-def test_bench_goes_to_the_benchmarks(checkout):
-    _, log = call(checkout, "bench", "layers", "--rounds", "9")
-    assert log == [install(checkout, "lab"), "python -m benchmarks layers --rounds 9"]
+    assert call(checkout, "bench", "layers", "--rounds", "9")[1] == ["python -m benchmarks layers --rounds 9"]
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])

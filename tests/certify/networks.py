@@ -25,6 +25,19 @@ class Residual(nn.Module):
         return self.last(torch.cat([g, F.leaky_relu(h, 0.1)], dim=1))
 
 
+class NormAndSkip(nn.Module):
+    """A skip around a norm whose bias is given."""
+
+    def __init__(self, bias: float) -> None:
+        super().__init__()
+        self.first, self.branch, self.norm = nn.Linear(3, 20), nn.Linear(20, 20), nn.BatchNorm1d(20)
+        nn.init.constant_(self.norm.bias, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu(self.first(x))
+        return F.relu(h + self.norm(self.branch(h)))
+
+
 class NoHead(nn.Module):
     """Scores that do not come from a linear layer."""
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from neuronal.certify.activity import certify_activity
 from neuronal.certify.check import check
@@ -16,7 +15,9 @@ from neuronal.nn.farkas import FarkasConv2d, FarkasLinear
 from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasResidual
 from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
-from tests.certify.test_scaling import FUNCTIONS, MODULES, Function, stirred
+from tests.certify.networks import NormAndSkip
+from tests.certify.test_scaling import FUNCTIONS, MODULES, stirred
+from tests.geometry.networks import Does
 from tests.models.networks import small
 
 
@@ -49,7 +50,7 @@ UNKNOWN_TO_THE_CHECKER = {"bilinear", "spectrum", "put into zeros", "zero writte
 
 @pytest.mark.parametrize("name", [n for n, (_, d) in FUNCTIONS.items() if d is not None])
 def test_functions_and_scaling(name):
-    model = Function(FUNCTIONS[name][0])
+    model = Does(FUNCTIONS[name][0])
     certificate = certify_scaling(model, torch.randn(2, 6))
     confirmed = check(certificate, model)
     assert confirmed or name in UNKNOWN_TO_THE_CHECKER
@@ -64,7 +65,7 @@ def test_the_checker_gives_no_module_a_wrong_degree(name):
 
 @pytest.mark.parametrize("name", [n for n, (_, d) in FUNCTIONS.items() if d is None and "scales" in n])
 def test_the_checker_sees_arguments_that_scale(name):
-    assert exported_degree(Function(FUNCTIONS[name][0]), (6,)) is None
+    assert exported_degree(Does(FUNCTIONS[name][0]), (6,)) is None
 
 
 def test_a_bias_that_came_later_is_found():
@@ -181,18 +182,8 @@ def test_forgotten_padding_is_caught():
     bare.load_state_dict(padded.state_dict())
     certificate = certify_activity(bare, (1.0, 2.0))
     assert check(certificate, bare)
+    assert certify_activity(padded, (1.0, 2.0)).verdict == "refuted"
     assert not check(certificate, padded)
-
-
-class Residual(nn.Module):
-    def __init__(self, bias):
-        super().__init__()
-        self.first, self.branch, self.norm = nn.Linear(3, 20), nn.Linear(20, 20), nn.BatchNorm1d(20)
-        self.norm.bias.data.fill_(bias)
-
-    def forward(self, x):
-        h = F.relu(self.first(x))
-        return F.relu(h + self.norm(self.branch(h)))
 
 
 def plain():
@@ -209,7 +200,7 @@ NETWORKS = {
     "farkas layers": (lambda: small("vgg6", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
     "farkas network": (lambda: small("farkasnet18", "farkas", norm="none"), (2, 8, 8), 0.5, {"construction"}),
     "farkas block": (lambda: FarkasBasicBlock(4), (4, 5, 5), 0.5, {"construction"}),
-    "norm and skip": (lambda: Residual(0.5), (3,), 0.1, {"interval"}),
+    "norm and skip": (lambda: NormAndSkip(0.5), (3,), 0.1, {"interval"}),
     "plain": (plain, (2,), 3.0, {"box"}),
     "convolutions": (
         lambda: nn.Sequential(nn.Conv2d(1, 60, 3, padding=1), nn.BatchNorm2d(60), nn.ReLU()), (1, 5, 5), 0.4, {"box"},

@@ -13,17 +13,9 @@ import neuronal
 from neuronal.certify.scaling import certify_scaling
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from neuronal.nn.norm import ChannelScale, InputMeanNorm
+from tests.geometry.networks import Does
 from tests.models.networks import ALLOWED, small
 from tests.vision import vision
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def error(model, x, degree, scales=(3.0, 0.3, 1e-3, 1e3)):
@@ -209,7 +201,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_and_what_they_do_behind_the_scenes(name):
     function, degree = FUNCTIONS[name]
-    certificate = certify_scaling(Function(function), torch.randn(2, 6))
+    certificate = certify_scaling(Does(function), torch.randn(2, 6))
     assert str(certificate.evidence.degree) == str(degree)
     assert (certificate.verdict == "certified") == (degree is not None)
 
@@ -314,21 +306,6 @@ def test_torchvision(name):
         assert error(without, x, 1) < 1e-9
 
 
-def test_timm():
-    vision()
-    import timm
-
-    model = stirred(timm.create_model("nf_resnet26", num_classes=5)).eval()
-    assert certify_scaling(model, torch.randn(1, 3, 64, 64)).verdict == "refuted"
-    for module in model.modules():
-        if getattr(module, "bias", None) is not None:
-            module.bias = None
-    assert certify_scaling(model, torch.randn(1, 3, 64, 64)).evidence.degree == 1
-    squeezed = timm.create_model("seresnet18", num_classes=5).eval()
-    reasons = [str(b) for b in certify_scaling(squeezed, torch.randn(1, 3, 64, 64)).evidence.breaks]
-    assert any("sigmoid" in reason for reason in reasons)
-
-
 def test_breaks_name_the_module_the_reason_and_a_repair_that_works():
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3, bias=False))
     certificate = certify_scaling(model, torch.randn(1, 2, 8, 8))
@@ -365,10 +342,10 @@ def test_an_implicit_bias_layer_scales_only_without_coupling():
 
 def test_powers_too_high_for_floats_refute_nothing():
     """(x^81 + tiny) underflows at small scales; that is no counterexample to anything."""
-    model = Function(lambda x: (x**9) ** 9 + 1e-300)
+    model = Does(lambda x: (x**9) ** 9 + 1e-300)
     certificate = certify_scaling(model, torch.full((1, 2), 0.1, dtype=torch.float64))
     assert certificate.verdict == "unknown"
-    assert certify_scaling(Function(lambda x: (x**9) ** 9), torch.rand(1, 2).double()).evidence.degree == 81
+    assert certify_scaling(Does(lambda x: (x**9) ** 9), torch.rand(1, 2).double()).evidence.degree == 81
 
 
 def test_a_departure_too_small_to_see_is_unknown():

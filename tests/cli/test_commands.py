@@ -116,16 +116,6 @@ def test_report_draws_again_without_training(call, monkeypatch):
     assert "study.json is damaged" in err
 
 
-def test_fresh_measures_costs_again(call):
-    costs = Path("runs/digits-fcn/costs.json")
-    call(TWO)
-    before = costs.read_text()
-    call(TWO)
-    assert costs.read_text() == before
-    call(f"{TWO} --fresh")
-    assert costs.read_text() != before
-
-
 @pytest.mark.parametrize("command", ["neurons", "models", "data"])
 def test_lists(call, command):
     rows = json.loads(call(f"{command} --json")[1])

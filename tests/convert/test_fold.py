@@ -87,15 +87,43 @@ def hooked():
     return model
 
 
+class Between(nn.Module):
+    """Something between a convolution and its norm."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.conv, self.norm, self.change = nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), change
+
+    def forward(self, x):
+        return self.norm(self.change(self, self.conv(x)))
+
+
+def clamped(model, y):
+    y.clamp_(-6, 6)
+    return y
+
+
+def normed_in_training(model, y):
+    return model.norm(y) if model.training else y
+
+
 def layer_used_twice():
     shared = nn.Conv2d(3, 3, 1)
     return nn.Sequential(shared, nn.BatchNorm2d(3), shared, nn.ReLU())
 
 
-@pytest.mark.parametrize("make", [WeightUsedTwice, hooked, layer_used_twice])
-def test_what_else_looks_at_a_layer_keeps_its_batch_norm(make):
+OTHERWISE = [WeightUsedTwice, hooked, layer_used_twice, lambda: Between(clamped), lambda: Between(normed_in_training)]
+
+
+@pytest.mark.parametrize("make", OTHERWISE)
+@pytest.mark.parametrize("give_example", [False, True])
+def test_what_else_looks_at_a_layer_keeps_its_batch_norm(make, give_example):
     model = trained(make()).eval()
     x = torch.randn(2, 3, 6, 6, dtype=torch.float64)
-    folded = fold_batch_norm(model)
-    assert any(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
-    torch.testing.assert_close(folded(x), model(x), rtol=1e-12, atol=1e-12)
+    if make is WeightUsedTwice and give_example:
+        with pytest.raises(ValueError, match="folding changed the output"):
+            fold_batch_norm(model, x)
+        return
+    folded = fold_batch_norm(model, x if give_example else None)
+    for scale in (1, 30, -30):
+        torch.testing.assert_close(folded(scale * x), model(scale * x), rtol=1e-12, atol=1e-10)

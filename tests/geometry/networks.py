@@ -9,6 +9,17 @@ from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 from tests.models.networks import small
 
 
+class Does(nn.Module):
+    """What a function does."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 class Block(nn.Module):
     """Adds in place, activates in place, concatenates, splits."""
 

@@ -90,16 +90,6 @@ def test_equal_hashes_of_different_patterns_do_no_harm(monkeypatch):
     assert [group.tolist() for group in group_by_pattern(model, x)] == want
 
 
-def test_hashes_tell_patterns_apart():
-    bits = torch.zeros(8 * 24 + 1, 24, dtype=torch.uint8)
-    for i in range(8 * 24):
-        bits[i, i // 8] = 1 << i % 8
-    pairs = bits[None, :] ^ bits[:, None]  # every one or two bits
-    rows = torch.unique(pairs.flatten(0, 1), dim=0)
-    hashes = pattern._hashes(rows.numpy())
-    assert len(set(hashes.tolist())) == len(rows)
-
-
 def test_a_loader_gives_what_a_tensor_gives():
     model, shape = network("cnn")
     x = torch.randn(50, *shape, dtype=torch.float64)

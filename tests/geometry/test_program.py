@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from neuronal.geometry.lowering import lower
-from neuronal.geometry.program import Affine, Convolution, Dense, Kink, Scale
+from neuronal.geometry.program import Affine, Kink
 from tests.geometry.networks import network
 from tests.geometry.test_lowering import CASES, settled
 
@@ -80,16 +80,3 @@ def test_kinks():
         assert kink(x).tolist() == values
         assert kink.is_relu == (slope == 0)
         assert kink.is_exact == (slope != 0.5)
-
-
-def test_terms_count_roundings():
-    assert Dense(torch.ones(3, 7)).terms == 8
-    assert Convolution(torch.ones(4, 2, 3, 3), None, (1, 1), (0, 0), (1, 1), 1).terms == 19
-    assert Scale(torch.ones(())).terms == 2
-
-
-def test_bends_are_found_in_order():
-    model, shape = network("pools")
-    program = lower(model, torch.randn(1, *shape))
-    assert [s.output for s in program.kinks()] == sorted(s.output for s in program.kinks())
-    assert sum(isinstance(s.op, Kink) for s in program.kinks()) == 2

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from neuronal.geometry import regions
-from neuronal.geometry.affine import affine_map
 from neuronal.geometry.pattern import activation_pattern
 from neuronal.geometry.regions import Regions, area, regions_2d
 from neuronal.geometry.segment import segment_pieces
@@ -60,16 +59,6 @@ def test_a_region_has_one_pattern_and_different_ones_have_different_patterns(nam
     for polygon, bits in zip(found.polygons, patterns.bits, strict=True):
         inside = generator.dirichlet(np.ones(len(polygon)), 4) @ polygon
         assert (activation_pattern(model, points(inside, corners)).bits == bits).all()
-
-
-def test_maps_are_those_around_a_point_of_the_region():
-    model, shape = network("mlp")
-    corners = three(shape)
-    found = regions_2d(model, *corners)
-    middles = np.stack([polygon.mean(0) for polygon in found.polygons])
-    maps = affine_map(model, points(middles, corners))
-    for corner, values in zip(corners, found.outputs.unbind(1), strict=True):
-        torch.testing.assert_close(maps(corner.expand(found.count, *shape)), values, atol=1e-11, rtol=1e-11)
 
 
 @pytest.mark.parametrize("name", ["mlp", "pools", "residual"])

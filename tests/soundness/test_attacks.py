@@ -70,17 +70,6 @@ def in_place(name):
     return nn.Sequential(FIRST_OPERATIONS[name], nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
 
 
-def test_a_first_operation_in_place_gives_no_false_segment():
-    model = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(2, 2))
-    model[1].weight.data = torch.tensor([[1.0, 1.0], [0.0, 0.0]])
-    model[1].bias.data = torch.tensor([-0.9, 0.0])
-    a, b = torch.tensor([1.0, -1.0]), torch.tensor([-1.0, 1.0])
-    certificate = certify_segment(model, a, b)
-    assert certificate.verdict == "refuted"
-    assert check(certificate, model)
-    assert not check(forged_segment(a, b), model)
-
-
 @pytest.mark.parametrize("name", FIRST_OPERATIONS)
 @pytest.mark.parametrize("promise", ["real", "float32"])
 def test_first_operations_in_place_agree_with_samples(name, promise):
@@ -99,6 +88,7 @@ def test_first_operations_in_place_agree_with_samples(name, promise):
             assert check(certificate, model)
         if certificate.verdict == "refuted":
             assert check(certificate, model)
+            assert not check(forged_segment(a, b, certificate.evidence.label), model)
     assert "certified" in seen
 
 
@@ -168,15 +158,6 @@ def test_the_checker_knows_no_attribute_that_could_hide_a_number(name):
 
 
 # 3: one row is another network than several
-
-
-def test_a_model_that_treats_one_row_differently_is_not_certified():
-    model = Model(lambda layer, x: layer(x) + (1.0 if len(x) == 1 else 0.0), EYE)
-    certificate = certify_scaling(model, torch.randn(1, 2))
-    assert certificate.verdict != "certified"
-    model = Model(lambda layer, x: -layer(x) if len(x) == 1 else layer(x), FIRST)
-    assert certify_segment(model, torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0])).verdict == "unknown"
-    assert certify_ball(model, torch.tensor([1.0, 0.0])).verdict == "unknown"
 
 
 def test_the_checker_of_scaling_looks_at_one_row_too():
@@ -383,37 +364,6 @@ def test_scatter_with_a_product_has_no_degree_of_a_sum(reduce):
 
 
 # 12: folding
-
-
-def test_folding_leaves_a_norm_whose_input_is_used_otherwise():
-    class Between(nn.Module):
-        def __init__(self, change):
-            super().__init__()
-            self.conv, self.norm, self.change = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), change
-
-        def forward(self, x):
-            return self.norm(self.change(self, self.conv(x)))
-
-    def clamp_in_place(self, y):
-        y.clamp_(-6, 6)
-        return y
-
-    def in_training_only(self, y):
-        return self.norm(y) if self.training else y
-
-    for change in (clamp_in_place, in_training_only):
-        torch.manual_seed(0)
-        model = Between(change).eval()
-        model.norm.running_mean.normal_()
-        x = torch.randn(2, 1, 6, 6)
-        folded, _ = fold_result(model, x)
-        for scale in (1.0, 30.0, -30.0):
-            torch.testing.assert_close(folded(scale * x), model(scale * x), rtol=1e-4, atol=1e-4)
-
-
-def fold_result(model, x):
-    result = fold_batch_norm(model, x)
-    return (result.model, result) if hasattr(result, "model") else (result, None)
 
 
 # 13: convert
