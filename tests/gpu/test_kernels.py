@@ -12,7 +12,6 @@ from tests.ops.kernels.test_mean_field import (  # noqa: F401
     only,
     test_a_coupling_that_is_not_learnt_has_the_same_gradients,
     test_gradients_against_a_dense_implicit_solve,
-    test_gradients_that_are_there_are_left_alone,
     test_rows_of_all_widths_in_one_call,
     test_rows_that_are_done_are_left_alone,
     test_the_residual_is_a_bound_on_the_true_one_and_within_the_tolerance,

@@ -47,10 +47,8 @@ def test_what_does_not_go_together_is_refused_in_one_line(model, neuron):
     ("model", "neuron", "norm", "words"),
     [
         ("resnet18", "zero_bias", "batch", "class would depend on contrast. Use 'none', 'fixup', 'nf'"),
-        ("vgg6", "zero_bias", "weight", "class would depend on contrast. Use 'none', 'nf'"),
         ("vgg6", "farkas", "batch", "undoes the promise of an active unit; the farkasnets have it after the ReLU"),
         ("cnn", "farkas", "nf", "makes the layer's weights in a way of its own"),
-        ("resnet18", "geometric", "weight", "makes the layer's weights in a way of its own"),
         ("fcn", "standard", "fixup", "residual branches, and this network has none. Use 'batch', 'none'"),
         ("cnn", "standard", "bath", "Unknown norm 'bath'. Did you mean 'batch'? There are: batch, fixup"),
         ("farkasnet34", "geometric", "none", "has Farkas or standard units, got neuron 'geometric'. Use resnet34"),
@@ -62,6 +60,39 @@ def test_what_does_not_go_together_is_refused_in_one_line(model, neuron):
 def test_the_line_says_why_and_what_else(model, neuron, norm, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         small(model, neuron, norm=norm)
+
+
+@pytest.mark.parametrize(
+    ("model", "neuron", "options", "words"),
+    [
+        ("cnn", "standard", {"img_size": 3}, "needs img_size >= 4, got 3"),
+        ("vgg6", "standard", {"img_size": 7}, "vgg6 halves the image 3 times and needs img_size >= 8, got 7"),
+        ("resnet9", "standard", {"img_size": 7}, "resnet9 halves the image three times and needs img_size >= 8, got 7"),
+        ("resnet18", "standard", {"stem": "mnist"}, "stem needs to be 'cifar', 'imagenet' or None, got 'mnist'"),
+        ("resnet18", "standard", {"depths": 3}, "needs to be whole numbers of at least 1, such as [4,4], got 3."),
+        ("resnet18", "standard", {"width": (3,)}, "needs to be a whole number of at least 1, got (3,)."),
+        ("resnet18", "standard", {"norm": "fixup", "start": "he"}, "start of its own"),
+        (
+            "farkasnet50",
+            "farkas",
+            {"img_size": 7},
+            "farkasnet50 halves the image 3 times and needs img_size >= 8, got 7",
+        ),
+        ("farkasnet50", "standard", {"width": 3}, "a quarter of their channels inside and need 4 or more, got 3"),
+        ("farkasnet18", "farkas", {"stem": "small"}, "stem needs to be"),
+        ("farkasnet18", "standard", {"published": True}, "published of farkasnet18 are about Farkas units"),
+        ("farkasnet18", "standard", {"aggregate": "mean"}, "about Farkas units"),
+        ("farkasnet18", "standard", {"rule": "max"}, "about Farkas units"),
+        ("vit_tiny", "standard", {"img_size": 10}, "img_size to be a multiple of patch, got 10 and 4"),
+        ("vit_tiny", "standard", {"width": 16}, "width to be a multiple of num_heads, got 16 and 3"),
+        ("mlp1", "standard", {"start": "zero"}, "glorot, he, normal, usual"),
+        ("fcn", "standard", {"norm": "none", "outside": True}, "outside is for geometric units"),
+        ("fcn", "geometric", {"norm": "batch", "outside": True}, "outside is for geometric units"),
+    ],
+)
+def test_options_that_a_model_cannot_have(model, neuron, options, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        create_model(model, neuron, **options)
 
 
 def test_a_strict_farkas_layer_without_biases_is_refused():

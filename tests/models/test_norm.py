@@ -100,9 +100,3 @@ def test_scales_outside_are_the_same_network_until_one_is_negative(model):
         layer.scale.neg_()
     assert layer(torch.randn(5, 2, 8, 8) if model == "vgg6" else torch.randn(5, 128)).max() <= 0
     assert not any(isinstance(m, nn.ReLU) for m in outside.modules())
-
-
-def test_scales_outside_need_geometric_units_without_batch_norm():
-    for neuron, norm in (("standard", "none"), ("geometric", "batch")):
-        with pytest.raises(ValueError, match="outside is for geometric units"):
-            Parts(FAMILIES[neuron], norm, outside=True)

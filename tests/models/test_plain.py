@@ -35,10 +35,3 @@ def test_batch_norm_stands_after_the_activation_in_ucn():
     assert kinds == 2 * ["ZeroPad2d", "Conv2d", "ReLU", "BatchNorm2d"] + ["Flatten"]
     features = net.forward_features(torch.randn(8, 3, 28, 28)).unflatten(1, (3, -1))
     torch.testing.assert_close(features.mean([0, 2]), torch.zeros(3), atol=1e-5, rtol=0)
-
-
-def test_an_image_that_is_too_small_is_refused():
-    with pytest.raises(ValueError, match="needs img_size >= 4, got 3"):
-        create_model("cnn", img_size=3)
-    with pytest.raises(ValueError, match="vgg6 halves the image 3 times and needs img_size >= 8, got 7"):
-        create_model("vgg6", img_size=7)

@@ -51,15 +51,3 @@ def test_a_name_is_registered_once():
 
     with pytest.raises(ValueError, match="registered already"):
         register_model(cnn)
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"depths": 3}, r"depths of resnet18 needs to be whole numbers of at least 1, such as \[4,4\], got 3\."),
-        ({"width": (3,)}, r"width of resnet18 needs to be a whole number of at least 1, got \(3,\)\."),
-    ],
-)
-def test_one_number_is_not_several(options, reason):
-    with pytest.raises(ValueError, match=reason):
-        create_model("resnet18", **options)

@@ -38,13 +38,6 @@ def test_normal_does_not_depend_on_the_layers_size():
         assert hidden("normal", width=width)[1].weight.std().item() == pytest.approx(1, rel=0.2)
 
 
-def test_an_unknown_start_lists_the_known_ones():
-    with pytest.raises(ValueError, match="glorot, he, normal, usual"):
-        hidden("zero")
-    with pytest.raises(ValueError, match="start of its own"):
-        create_model("resnet18", "standard", norm="fixup", start="he")
-
-
 @pytest.mark.parametrize("norm", ["batch", "weight"])
 def test_residual_networks_can_start_as_he_has_it(norm):
     """With a variance of 2 over the outputs of a filter times its places."""

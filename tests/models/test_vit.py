@@ -1,4 +1,3 @@
-import pytest
 import torch
 from torch import nn
 
@@ -23,10 +22,6 @@ def test_patches():
     assert create_model("vit_tiny", img_size=8, depth=1).features[0].positions.shape[1] == 1 + 4
     assert create_model("vit_tiny", img_size=128, depth=1).features[0].positions.shape[1] == 1 + 64
     assert create_model("vit_tiny", img_size=8, depth=1, patch=2).features[0].positions.shape[1] == 1 + 16
-    with pytest.raises(ValueError, match="img_size to be a multiple of patch, got 10 and 4"):
-        create_model("vit_tiny", img_size=10)
-    with pytest.raises(ValueError, match="width to be a multiple of num_heads, got 16 and 3"):
-        create_model("vit_tiny", width=16)
 
 
 def test_positions_matter():

@@ -48,7 +48,9 @@ def test_fixup_scales_with_the_number_of_branches(m, power):
     assert all(layer.bias.eq(0).all() for layer in branch)
 
 
-def test_fixup_refuses_what_it_does_not_cover():
+def test_fixup_and_he_refuse_what_they_do_not_cover():
+    with pytest.raises(TypeError, match="he_ needs a layer of one of the families, got ReLU"):
+        he_(nn.ReLU())
     with pytest.raises(ValueError, match="at least 2 layers in a branch, got 1"):
         fixup_([nn.Linear(2, 2)], 3)
     with pytest.raises(ValueError, match="at least 1 branch, got 0"):
@@ -76,8 +78,3 @@ def test_he_draws_every_neuron_alike(neuron):
     assert plain.bias is None or plain.bias[:-1].eq(0).all()
     he_(layer, 0.0)
     assert layer(torch.randn(1, 32, 5, 5))[:, :-1].eq(0).all()
-
-
-def test_he_needs_a_layer():
-    with pytest.raises(TypeError, match="he_ needs a layer of one of the families, got ReLU"):
-        he_(nn.ReLU())

@@ -100,16 +100,6 @@ def test_a_fixed_coupling_is_looked_at_when_it_changed():
         layer(x)
 
 
-@pytest.mark.filterwarnings("ignore:ImplicitBiasLinear")
-def test_a_coupling_that_is_nan_makes_rows_nan():
-    layer = ImplicitBiasLinear(3, 12, coupling=-0.5).to(DEVICE)
-    nn.init.constant_(layer.raw_coupling, torch.nan)
-    z = layer(torch.randn(5, 3, device=DEVICE))
-    assert z.isnan().all()
-    z.sum().backward()
-    assert layer.raw_coupling.grad.isnan().all()
-
-
 def test_there_is_no_gradient_of_the_gradient():
     layer = ImplicitBiasLinear(3, 12, coupling=-0.5).to(DEVICE)
     x = torch.randn(5, 3, device=DEVICE, requires_grad=True)

@@ -5,7 +5,7 @@ import torch
 
 from neuronal.ops.coupling_mean import _mean, _mean_vjp, coupling_mean
 from neuronal.ops.field import Field
-from neuronal.ops.grid import Precision, bound, precision_for
+from neuronal.ops.grid import Precision, bound
 from neuronal.ops.mean_field import solve
 from neuronal.ops.workspace import Workspace, release, workspace
 from tests.ops.dense_field import solve_dense
@@ -107,13 +107,6 @@ def test_the_error_of_the_grid_is_within_its_bound(points, spacing):
     exact = (x.unsqueeze(1) - x.unsqueeze(2)).tanh().mean(2)
     assert (h - exact).abs().max() <= precision.error + 1e-14
     assert (h - exact).abs().max() >= 0.01 * precision.error
-
-
-def test_precision_is_as_asked_or_as_good_as_the_dtype():
-    for allowed in (1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 1e-12):
-        assert precision_for(allowed, 80, torch.float64).error <= allowed * (1 + 1e-6) + 1e-15
-    assert precision_for(1e-12, 80, torch.float32).error < 1e-6
-    assert precision_for(1e-3, 1e7, torch.float32).dtype == torch.float64
 
 
 @pytest.mark.parametrize("units", [1, 2, 96, 97, 400])
@@ -254,17 +247,6 @@ def test_half_precision_is_solved_in_float32():
     solution = solve(a, -0.5, 10.0)
     assert solution.value.dtype == torch.bfloat16
     torch.testing.assert_close(solution.value, solve(a.float(), -0.5, 10.0).value.bfloat16())
-
-
-def test_memory_is_used_again_but_not_hoarded():
-    space = Workspace()
-    like = torch.zeros(())
-    first = space.take("a", (3, 4), like)
-    assert space.take("a", (2, 4), like).data_ptr() == first.data_ptr()
-    assert space.take("b", (3, 4), like).data_ptr() != first.data_ptr()
-    assert space.take("a", (3, 4), like, torch.float64).data_ptr() != first.data_ptr()
-    large = space.take("a", (1 << 22,), like)
-    assert space.take("a", (3, 4), like).data_ptr() == first.data_ptr() != large.data_ptr()
 
 
 def test_each_thread_has_its_own_memory():

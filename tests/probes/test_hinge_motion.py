@@ -96,14 +96,11 @@ def test_every_step_of_a_training_counts_once_is_as_without_and_the_hook_goes():
     assert not model.features[1]._forward_pre_hooks
 
 
-def test_a_recipe_asks_for_it_by_name():
+def test_a_recipe_asks_for_it_by_name_and_has_a_hidden_layer():
     recipe = Recipe(name="m", model="mlp1", data="moons", epochs=2, probes=("hinge_motion",), fraction=0.1)
     record = run(recipe, 0)
     assert record.probes["hinge_motion"]["steps"] == record.epochs[-1]["steps"]
     assert record.epochs[0]["hinge_angle"] >= 0
-
-
-def test_a_network_of_one_layer_has_no_units():
     with pytest.raises(ValueError, match="hidden layer"):
         HingeMotion(nn.Linear(2, 2))
 

@@ -277,22 +277,6 @@ def test_rows_that_are_done_are_left_alone(stage, programs):
             assert steps[row] == (60 if row == 6 else 2)
 
 
-def test_gradients_that_are_there_are_left_alone():
-    from neuronal.ops.kernels import gradient
-
-    rows, units = 5, 65
-    z = rows_of("normal", units, *(200.0,) * rows).to(DEVICE)
-    v, of_rows = torch.full_like(z, 7.0), torch.full((2, rows), 7.0, device=DEVICE)
-    of_rows[0, 1] = of_rows[0, 4] = torch.nan
-    lam, p = torch.tensor([-0.5], device=DEVICE), torch.tensor([SLOPE], device=DEVICE)
-    given = (torch.ones_like(z), z, lam, p, v, torch.empty_like(z), of_rows, of_rows[1], rows, 1, 1)
-    options = {"units": units, "WITH_COUPLING": True, "WITH_SLOPE": True, "NODES": 1024, "AGAIN": True, "C": 32}
-    # Two programs, of which each has an open row.
-    gradient.backward[(2,)](*given, **options, num_warps=4, num_stages=1)
-    assert (v == 7).all(1).tolist() == (of_rows == 7).all(0).tolist() == [True, False, True, True, False]
-    assert of_rows.isfinite().all()
-
-
 @pytest.mark.usefixtures("as_on_cuda")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_solve_takes_them(dtype):
