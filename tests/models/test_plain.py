@@ -4,6 +4,7 @@ import torch
 from neuronal.models.registry import create_model
 from tests.models.networks import count
 
+RESNET9 = [(3, 64), (64, 128), (128, 128), (128, 128), (128, 256), (256, 512), (512, 512), (512, 512)]
 VGG6 = [(3, 128), (128, 128), (128, 256), (256, 256), (256, 512), (512, 512)]
 SMALL = {"num_classes": 3, "in_chans": 2, "img_size": 8}
 BY_HAND = [
@@ -11,6 +12,7 @@ BY_HAND = [
     ("cnn", {**SMALL, "widths": (4, 6, 5)}, (18 * 4 + 4) + (36 * 6 + 6) + (24 * 5 + 5) + (5 * 3 + 3)),
     ("cnn", {**SMALL, "widths": (4, 6, 5), "neuron": "zero_bias"}, 18 * 4 + 36 * 6 + 24 * 5 + 5 * 3),
     ("mlp1", {"num_classes": 1, "in_chans": 13, "img_size": 1}, 13 * 100 + 100 + 100 + 1),
+    ("resnet9", {}, sum(9 * i * o + 2 * o for i, o in RESNET9) + 5130),
     ("vgg6", {}, sum(9 * i * o + 2 * o for i, o in VGG6) + 5130),
     ("vgg6", {"norm": "none"}, sum(9 * i * o + o for i, o in VGG6) + 5130),
     *(

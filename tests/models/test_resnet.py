@@ -26,12 +26,6 @@ def test_as_many_parameters_as_torchvisions(name, parameters):
     assert count(name, num_classes=1000, img_size=32, stem="imagenet") == parameters
 
 
-def test_parameters_of_resnet9_by_hand():
-    convs = [(3, 64), (64, 128), (128, 128), (128, 128), (128, 256), (256, 512), (512, 512), (512, 512)]
-    by_hand = sum(9 * i * o + 2 * o for i, o in convs) + 512 * 10 + 10
-    assert count("resnet9") == by_hand
-
-
 @pytest.mark.parametrize("name", RESNETS)
 def test_the_name_counts_the_layers_along_the_path(name):
     net = small(name, "zero_bias", norm="none")

@@ -33,7 +33,7 @@ def test_geometric_units_start_as_published_or_as_the_paper_says():
     assert (paper.scale == 1).all()
 
 
-def test_normal_does_not_depend_on_the_layers_size():
+def test_normal_has_deviation_one_in_layers_of_any_size():
     for width in (50, 2000):
         assert hidden("normal", width=width)[1].weight.std().item() == pytest.approx(1, rel=0.2)
 

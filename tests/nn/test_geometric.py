@@ -20,39 +20,26 @@ PAIRS = [
 ]
 
 
-def spread(values, dim):
-    return values.view(-1, *[1] * (dim - 2)) if dim > 2 else values
-
-
 @pytest.mark.parametrize(("kind", "plain", "shape"), PAIRS)
 @pytest.mark.parametrize("activation", [None, "relu"])
-def test_from_standard_and_back_are_exact(kind, plain, shape, activation):
-    plain = plain.double()
-    layer = kind.from_standard(plain, activation=activation)
-    x = torch.randn(shape, dtype=torch.float64)
-    expected = plain(x) if activation is None else plain(x).relu()
-    torch.testing.assert_close(layer(x), expected, rtol=1e-11, atol=1e-13)
-    torch.testing.assert_close(layer.weight, plain.weight, rtol=1e-11, atol=1e-13)
-    back = layer.to_standard()
-    torch.testing.assert_close(back(x), expected, rtol=1e-11, atol=1e-13)
-    assert not any("neuronal" in type(m).__module__ for m in back.modules())
-
-
-@pytest.mark.parametrize(("kind", "plain", "shape"), PAIRS)
-def test_computes_the_equation(kind, plain, shape):
+def test_computes_the_plain_layer_and_the_equation(kind, plain, shape, activation):
     """r (u x + lambda) and r relu(u x + lambda), with parameters anywhere, negative scales included."""
-    for activation in (None, "relu"):
-        layer = kind.from_standard(plain.double(), activation=activation)
-        with torch.no_grad():
-            for parameter in layer.parameters():
-                parameter.normal_()
-        x = torch.randn(shape, dtype=torch.float64)
-        map_with_u = layer._plain_with(layer.direction().view(plain.weight.shape), layer.offset)
-        z, r = map_with_u(x), spread(layer.scale, len(shape))
-        expected = r * z if activation is None else r * F.relu(z)
-        torch.testing.assert_close(layer(x), expected)
-        torch.testing.assert_close(layer.to_standard()(x), expected)
-        assert (layer.offset is None) == (plain.bias is None)
+    plain, x = plain.double(), torch.randn(shape, dtype=torch.float64)
+    layer = kind.from_standard(plain, activation=activation)
+    exact = {"rtol": 1e-11, "atol": 1e-13}
+    torch.testing.assert_close(layer(x), plain(x) if activation is None else plain(x).relu(), **exact)
+    torch.testing.assert_close(layer.weight, plain.weight, **exact)
+    assert (layer.offset is None) == (plain.bias is None)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    z = layer._plain_with(layer.direction().view(plain.weight.shape), layer.offset)(x)
+    r = layer.scale.view(-1, *[1] * max(0, len(shape) - 2))
+    expected = r * z if activation is None else r * F.relu(z)
+    back = layer.to_standard()
+    torch.testing.assert_close(layer(x), expected, **exact)
+    torch.testing.assert_close(back(x), expected, **exact)
+    assert not any("neuronal" in type(m).__module__ for m in back.modules())
 
 
 def test_gradient_of_the_papers_form_at_scale_zero():
