@@ -22,7 +22,7 @@ from neuronal.data.scaling import Scaling
 from neuronal.geometry.segment import segment_pieces
 from neuronal.kernel.empirical import empirical_ntk
 from neuronal.models.registry import create_model
-from neuronal.nn import GeometricConv2d, InputMeanNorm, MeanOnlyBatchNorm
+from neuronal.nn import GeometricConv2d, ImplicitBiasConv2d, InputMeanNorm, MeanOnlyBatchNorm
 from neuronal.nn.families import FAMILIES
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
@@ -381,6 +381,22 @@ def test_a_compiled_step_has_no_graph_break(neuron):
     model, step = resnet(neuron)
     step(torch.compile(model, fullgraph=True, backend="aot_eager" if neuron == "implicit_bias" else "inductor"))
     assert all(p.grad is not None for p in model.parameters())
+    torch.compiler.reset()
+
+
+def test_reduce_overhead_trains_implicit_bias_layers_from_the_first_call():
+    """The tables of the kernels are made in that call, and outlive the memory of its CUDA graph."""
+    from neuronal.ops.kernels.tables import tables
+
+    layer = torch.nn.Sequential(ImplicitBiasConv2d(3, 4, 3, coupling=-0.5), torch.nn.ReLU()).cuda()
+    x = torch.randn(8, 3, 16, 16, device="cuda")
+    expected = copy.deepcopy(layer)(x)
+    tables.cache_clear()
+    compiled = torch.compile(layer, mode="reduce-overhead")
+    for _ in range(4):
+        y = compiled(x)
+        torch.testing.assert_close(y, expected, rtol=1e-3, atol=1e-3)
+        y.sum().backward()
     torch.compiler.reset()
 
 

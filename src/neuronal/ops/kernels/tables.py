@@ -7,6 +7,7 @@ those of the chunk before it, itself and the next, in half precision, and what t
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import torch
@@ -79,12 +80,18 @@ def spacing_index(least):
 @lru_cache(maxsize=16)
 def tables(device: torch.device) -> tuple[Tensor, Tensor]:
     """The spacings, and all tables: ``(spacing, kind, rounded or rest, chunk before to after, from, to)``."""
-    with torch.inference_mode(False):
-        spacings = (LEAST.value * 2.0 ** (torch.arange(SPACINGS.value, dtype=torch.float64) / PER_OCTAVE.value)).float()
-        found = torch.stack([_of_spacing(c) for c in spacings.double()])
-        rounded = found.half()
-        both = torch.stack([rounded, (found - rounded.double()).half()], 2)
-        return spacings.to(device), both.to(device)
+    # Made in a thread of its own, whose memory lasts: while torch.compile warms up a CUDA graph, what the calling thread
+    # allocates belongs to that graph. Inference mode stays behind, too.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_tables, device).result()
+
+
+def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
+    spacings = (LEAST.value * 2.0 ** (torch.arange(SPACINGS.value, dtype=torch.float64) / PER_OCTAVE.value)).float()
+    found = torch.stack([_of_spacing(c) for c in spacings.double()])
+    rounded = found.half()
+    both = torch.stack([rounded, (found - rounded.double()).half()], 2)
+    return spacings.to(device), both.to(device)
 
 
 def _of_spacing(c: Tensor) -> Tensor:
