@@ -17,7 +17,7 @@ def claim(side, *samples, needs="all", overlap=0.0):
 
 
 def outcome(*arguments, **options):
-    return claim(*arguments, **options).judge(RESULT).outcome
+    return claim(*arguments, **options).judge(RESULT)[0]
 
 
 UP, DOWN, ZERO = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [0.1, -0.1, 0.0]
@@ -58,14 +58,14 @@ def test_truth_table(side, samples, needs, expected):
 
 def test_a_case_that_is_open_decides_nothing():
     open_case = Claim("text", lambda result: [Case("", UP, note="after 2 epochs", is_open=True)], Above())
-    finding = open_case.judge(RESULT)
-    assert finding.outcome == "inconclusive"
-    assert "after 2 epochs" in finding.numbers
+    outcome, numbers = open_case.judge(RESULT)
+    assert outcome == "inconclusive"
+    assert "after 2 epochs" in numbers
 
 
 def test_a_counterexample_makes_a_fact_false_as_stated():
     def fact(*counts):
-        return Fact("text", lambda result: Evidence(*counts) if counts else None).judge(RESULT).outcome
+        return Fact("text", lambda result: Evidence(*counts) if counts else None).judge(RESULT)[0]
 
     assert fact(10, 0, "0 of 10") == "holds"
     assert fact(10, 1, "1 of 10") == "false as stated"
@@ -75,12 +75,12 @@ def test_a_counterexample_makes_a_fact_false_as_stated():
 
 
 def test_the_numbers_say_cases_intervals_seeds_and_power():
-    finding = claim(Above(), UP, ZERO).judge(RESULT)
+    _, numbers = claim(Above(), UP, ZERO).judge(RESULT)
     low, high = ttest_1samp(UP, 0).confidence_interval(1 - 0.05 / 2)
-    assert f"0 +1.00 ({low:+.2f} to {high:+.2f})" in finding.numbers
-    assert finding.numbers.startswith("holds in 1 of 2; ")
-    assert f"could have shown {(high - low) / 2:.2f}" in finding.numbers
-    assert "points, above 0; 3 seeds" in finding.numbers
+    assert f"0 +1.00 ({low:+.2f} to {high:+.2f})" in numbers
+    assert numbers.startswith("holds in 1 of 2; ")
+    assert f"could have shown {(high - low) / 2:.2f}" in numbers
+    assert "points, above 0; 3 seeds" in numbers
 
 
 def test_findings_name_the_command_that_measures_them():
@@ -98,7 +98,7 @@ def test_an_interval_of_splits_that_overlap_is_wider():
     low, high = ttest_1samp(values, 0).confidence_interval()
     factor = (1 + 10 * 0.25) ** 0.5
     middle, half = (low + high) / 2, factor * (high - low) / 2
-    numbers = claim(Above(inf), values, overlap=0.25).judge(RESULT).numbers
+    numbers = claim(Above(inf), values, overlap=0.25).judge(RESULT)[1]
     assert f"({middle - half:+.2f} to {middle + half:+.2f})" in numbers
 
 
@@ -149,7 +149,7 @@ def pooled(rng, effect, sets=6, splits=10, overlap=0.25):
         values = rng.normal() * share**0.5 + rng.normal(size=splits) * (1 - share) ** 0.5
         deviation = (1 - share) ** 0.5
         samples.append(Case("", list((values + effect * deviation) * rng.uniform(0.1, 10)), overlap))
-    return Claim("text", lambda result: [Pooled("", samples)], Above()).judge(RESULT).outcome
+    return Claim("text", lambda result: [Pooled("", samples)], Above()).judge(RESULT)[0]
 
 
 def test_pooled_sets_are_calibrated_and_show_what_single_sets_cannot():
