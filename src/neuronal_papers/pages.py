@@ -36,20 +36,22 @@ def findings_page(paper: str, results: Path) -> tuple[str, dict[str, str]]:
     sections: list[str] = []
     drawings: dict[str, str] = {}
     for one in package.REPRODUCTIONS:
+        sections += [
+            f"## {one.title}",
+            f"{one.where}.",
+            one.departs and f"What is different here: {one.departs}",
+            one.criteria and f"How it is judged: {one.criteria}",
+        ]
         files = [result_file(one.name, scale, results) for scale in ("paper", "small")]
-        result = next((one.current(read_result(file)) for file in files if file.is_file()), None)
-        if result is None:
-            command = f"neuronal reproduce {one.name} --scale {'small' if 'small' in one.scales else 'paper'}"
-            findings.append(Finding(f"{one.title} ({one.where})", "not measured", "", False, command))
-        else:
+        if file := next(filter(Path.is_file, files), None):
+            result = one.current(read_result(file))
             findings += one.findings(result)
-        sections += [f"## {one.title}", *_section(one, result, drawings)]
-    parts = [
-        f"# {package.ABOUT}",
-        answers(paper),
-        f"{_counted(findings)} {NOTE}",
-        f"{RULES} (Rules, version {VERSION}.)",
-    ]
+            sections += _section(one, result, drawings)
+        else:
+            command, scales = f"neuronal reproduce {one.name}", [scale for scale in one.scales if scale != "smoke"]
+            again = f"{command} --scale {scales[0]}"
+            findings.append(Finding(f"{one.title} ({one.where})", "not measured", "", False, again))
+            sections.append(f"No result yet: `{command}` ({', '.join(f'`--scale {scale}`' for scale in scales)}).")
     rows = tuple(
         (
             f"{'*ours:* ' * one.beyond_paper}{one.claim}",
@@ -59,8 +61,15 @@ def findings_page(paper: str, results: Path) -> tuple[str, dict[str, str]]:
         )
         for one in findings
     )
-    parts.append(markdown(Table("", ("claim", "outcome", "measured", "again by"), rows, num_texts=4)))
-    return "\n\n".join(part for part in [*parts, *sections] if part) + "\n", drawings
+    parts = [
+        f"# {package.ABOUT}",
+        answers(paper),
+        f"{_counted(findings)} {NOTE}",
+        f"{RULES} (Rules, version {VERSION}.)",
+        markdown(Table("", ("claim", "outcome", "measured", "again by"), rows, num_texts=4)),
+        *sections,
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n", drawings
 
 
 def answers(paper: str) -> str:
@@ -91,15 +100,17 @@ def results_page(folder: Path) -> tuple[str, dict[str, list[str]]]:
         one = find(reproductions(), result["reproduction"], "reproduction")
         result = one.current(result)
         said[one.name] = sentences(one, result)
-        run = f"<code>{escape(result['command'])}</code>: {escape(_run(result))}"
-        parts += [f"<h2>{escape(one.title)}</h2>", f'<p class="soft">{escape(one.where)}; {run}.</p>']
-        parts += [f"<p>What is different here: {escape(one.departs)}</p>"] if one.departs else []
-        parts.append(bullets(said[one.name]))
+        parts += [
+            f"<h2>{escape(one.title)}</h2>",
+            f'<p class="soft">{escape(one.where)}; <code>{escape(result["command"])}</code>: {escape(_run(result))}.</p>',
+            f"<p>What is different here: {escape(one.departs)}</p>" if one.departs else "",
+            bullets(said[one.name]),
+        ]
         for number, table in enumerate(one.tables(result)):
             # The first has the title of the section.
-            parts += [f"<h3>{escape(table.title)}</h3>"] if number else []
-            parts.append(html_table(table.head, table.rows))
-            parts += [f'<p class="soft">{escape(table.caption)}.</p>'] if table.caption else []
+            heading = f"<h3>{escape(table.title)}</h3>" if number else ""
+            caption = f'<p class="soft">{escape(table.caption)}.</p>' if table.caption else ""
+            parts += [heading, html_table(table.head, table.rows), caption]
         parts.append(figures(one.figures(result)))
     return document(title, parts), said
 
@@ -123,27 +134,16 @@ def _counted(findings: Sequence[Finding]) -> str:
     return text + (f" Tables and figures without a result: {missing}." if missing else "")
 
 
-def _section(one: Reproduction, result: Result | None, drawings: dict[str, str]) -> list[str]:
-    """Adds the figures it shows to ``drawings``."""
-    parts = [f"{one.where}."]
-    if one.departs:
-        parts.append(f"What is different here: {one.departs}")
-    if one.criteria:
-        parts.append(f"How it is judged: {one.criteria}")
-    if result is None:
-        scales = ", ".join(f"`--scale {scale}`" for scale in one.scales if scale != "smoke")
-        return [*parts, f"No result yet: `neuronal reproduce {one.name}` ({scales})."]
-    parts.append(f"`{result['command']}`: {_run(result)}.")
+def _section(one: Reproduction, result: Result, drawings: dict[str, str]) -> list[str]:
+    """What a page shows of a result; adds the figures to ``drawings``."""
+    parts = [f"`{result['command']}`: {_run(result)}."]
     for number, table in enumerate(one.tables(result)):
         # The first has the title of the section.
-        parts += [f"**{table.title}**"] if number else []
-        parts.append(markdown(table))
-        parts += [f"{table.caption}."] if table.caption else []
+        parts += [f"**{table.title}**" if number else "", markdown(table), table.caption and f"{table.caption}."]
     for number, drawing in enumerate(one.figures(result), 1):
         name = f"figures/{one.name.replace('/', '-')}-{number}.svg"
         drawings[name] = drawing.svg
-        parts.append(f"![{drawing.title}]({name})")
-        parts += [f"{drawing.title}: {drawing.caption}"] if drawing.caption else []
+        parts += [f"![{drawing.title}]({name})", drawing.caption and f"{drawing.title}: {drawing.caption}"]
     return parts
 
 

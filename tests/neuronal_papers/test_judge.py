@@ -57,9 +57,9 @@ def test_truth_table(side, samples, needs, expected):
 
 
 def test_a_case_that_is_open_decides_nothing():
-    open_case = Claim("text", lambda result: [Case("", UP, note="after 2 epochs", is_open=True)], Above())
-    outcome, numbers = open_case.judge(RESULT)
-    assert outcome == "inconclusive"
+    case = Case("", UP, note="after 2 epochs", is_open=True)
+    decided, numbers = Claim("text", lambda result: [case], Above()).judge(RESULT)
+    assert decided == "inconclusive"
     assert "after 2 epochs" in numbers
 
 
@@ -68,9 +68,8 @@ def test_a_counterexample_makes_a_fact_false_as_stated():
         return Fact("text", lambda result: Evidence(*counts) if counts else None).judge(RESULT)[0]
 
     assert fact(10, 0, "0 of 10") == "holds"
-    assert fact(10, 1, "1 of 10") == "false as stated"
+    assert fact(10, 1, "1 of 10") == fact(10, 1, "3 open", 3) == "false as stated"
     assert fact(10, 0, "3 open", 3) == "inconclusive"
-    assert fact(10, 1, "3 open", 3) == "false as stated"
     assert fact(0, 0, "none") == fact() == "not measured"
 
 
@@ -146,9 +145,9 @@ def pooled(rng, effect, sets=6, splits=10, overlap=0.25):
     share = overlap / (1 + overlap)
     samples = []
     for _ in range(sets):
-        values = rng.normal() * share**0.5 + rng.normal(size=splits) * (1 - share) ** 0.5
         deviation = (1 - share) ** 0.5
-        samples.append(Case("", list((values + effect * deviation) * rng.uniform(0.1, 10)), overlap))
+        values = rng.normal() * share**0.5 + (rng.normal(size=splits) + effect) * deviation
+        samples.append(Case("", list(values * rng.uniform(0.1, 10)), overlap))
     return Claim("text", lambda result: [Pooled("", samples)], Above()).judge(RESULT)[0]
 
 
