@@ -154,24 +154,25 @@ class Claim:
     def judge(self, result: Result) -> tuple[Outcome, str]:
         """The outcome, and the numbers that decide it."""
         cases = list(self.cases(result))
-        decided, parts, counts, undecided = [], [], set(), []
+        decided, parts, counts, could_show = [], [], set(), []
         for case in cases:
             mean, half, count = _interval(case, len(cases))
             low, high = mean - half, mean + half
             decided.append(None if case.is_open else self.side.decide(low, high))
+            if decided[-1] is None and count > 1:
+                could_show.append(half)
             counts.add(count)
             ends = f" ({low:{self.digits}} to {high:{self.digits}})" if count > 1 else ""
             numbers = f"{mean:{self.digits}}{ends}" if count else "no numbers"
             parts.append(f"{case.label} {numbers}".lstrip() + (f", {case.note}" if case.note else ""))
-            undecided += [half] if decided[-1] is None and count > 1 else []
         if len(cases) > 1:
             failing = f", fails in {decided.count(False)}" if False in decided else ""
             parts.insert(0, f"holds in {decided.count(True)} of {len(cases)}{failing}")
         if seeds := sorted(counts - {0}):
             counted = f"{' or '.join(map(str, seeds))} {self.per}{'s' * (seeds != [1])}"
             parts.append(f"{self.unit}, {self.side}; {counted}".lstrip(", "))
-        if undecided and not isinstance(self.side, Within):
-            parts.append(f"could have shown {max(undecided):{self.digits.lstrip('+')}}")
+        if could_show and not isinstance(self.side, Within):
+            parts.append(f"could have shown {max(could_show):{self.digits.lstrip('+')}}")
         enough, against = (all, any) if self.needs == "all" else (any, all)
         fails = against(is_so is False for is_so in decided)
         outcome: Outcome = "holds" if enough(decided) else "fails" if fails else "inconclusive"
@@ -228,8 +229,9 @@ def judge(claims: Sequence[Claim | Fact], result: Result) -> list[Finding]:
     """A finding for each claim."""
     findings = []
     for claim in claims:
-        other = f"neuronal reproduce {result['reproduction']} {claim.reproduce_with}"
-        command = other if claim.reproduce_with else result["command"]
+        command = result["command"]
+        if claim.reproduce_with:
+            command = f"neuronal reproduce {result['reproduction']} {claim.reproduce_with}"
         findings.append(Finding(claim.text, *claim.judge(result), claim.beyond_paper, command))
     return findings
 
