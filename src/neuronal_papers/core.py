@@ -25,10 +25,6 @@ class Setting:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _none(result: Result) -> tuple[()]:
-    return ()
-
-
 @dataclass(frozen=True)
 class Reproduction:
     """One table or figure.
@@ -56,23 +52,16 @@ class Reproduction:
     measure: Callable[[Setting, Work], Mapping[str, Any]]
     claims: Sequence[Claim | Fact] | Callable[[Result], Sequence[Claim | Fact]]
     tables: Callable[[Result], Sequence[Table]]
-    figures: Callable[[Result], Sequence[Drawing]] = _none
+    figures: Callable[[Result], Sequence[Drawing]] = lambda result: ()
     criteria: str = ""
     reported: Mapping[str, Any] = field(default_factory=dict)
     comparable: tuple[str, ...] = ("small", "paper")
     departs: str = ""
     takes_models: bool = False
 
-    def __post_init__(self) -> None:
-        if self.name.count("/") != 1:
-            raise ValueError(f"a reproduction is called paper/name, got {self.name!r}.")
-        if unknown := [scale for scale in self.scales if scale not in SCALES]:
-            raise ValueError(f"scales are {', '.join(SCALES)}, got {unknown[0]!r}.")
-
     def findings(self, result: Result) -> list[Finding]:
         """What the result says of the claims."""
-        claims = self.claims(result) if callable(self.claims) else self.claims
-        return judge(claims, result)
+        return judge(self.claims(result) if callable(self.claims) else self.claims, result)
 
     def current(self, result: Result) -> Result:
         """The result with the reported numbers and deviations of today: they may have got better words, or a correction."""
@@ -87,8 +76,4 @@ def title_of(result: Result) -> str:
 
 def one_table(columns: Sequence[Column], caption: str = "", *, rows: str = "rows") -> Callable[[Result], list[Table]]:
     """Tables of a reproduction that has one: a line for each of the ``rows`` it measured."""
-
-    def tables(result: Result) -> list[Table]:
-        return [table(title_of(result), columns, result["result"][rows], caption)]
-
-    return tables
+    return lambda result: [table(title_of(result), columns, result["result"][rows], caption)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
@@ -12,8 +13,6 @@ from neuronal.report import MARKERS, Drawing, Sheet, blank, colour, plain_number
 
 BAND = "Lines are medians over seeds, bands reach from the lowest to the highest seed."
 BARS = "bars two standard errors to each side"
-LONG = 32
-"""Letters of a name that has a line of a legend for itself."""
 
 
 class Line(NamedTuple):
@@ -26,35 +25,34 @@ class Line(NamedTuple):
     style: str = "-"
     has_markers: bool = True
 
-
-# What one line looks like
+    @property
+    def look(self) -> dict[str, Any]:
+        """What all draw alike, in the words of matplotlib's ``plot``."""
+        marker = MARKERS[self.number % len(MARKERS)] if self.has_markers else ""
+        return {"color": colour(self.number), "marker": marker, "linestyle": self.style, "label": self.label}
 
 
 def band(axes: Any, line: Line, middle: Callable[[Sequence[float]], float] = median) -> None:
     """Medians, and a band from the lowest to the highest seed."""
     columns = list(zip(*line.curves, strict=True))
-    marker = MARKERS[line.number % len(MARKERS)] if line.has_markers else ""
-    how: dict[str, Any] = {"marker": marker, "markersize": 4, "linestyle": line.style}
-    axes.plot(line.x, list(map(middle, columns)), color=colour(line.number), label=line.label, **how)
+    axes.plot(line.x, list(map(middle, columns)), markersize=4, **line.look)
     low, high = list(map(min, columns)), list(map(max, columns))
     axes.fill_between(line.x, low, high, color=colour(line.number), alpha=0.18, linewidth=0)
 
 
-def mean_band(axes: Any, line: Line) -> None:
-    """The same around means."""
-    band(axes, line, fmean)
+mean_band = partial(band, middle=fmean)
+"""The same around means."""
 
 
 def marked(axes: Any, line: Line) -> None:
     """One curve with markers."""
-    (curve,) = line.curves
-    axes.plot(line.x, curve, color=colour(line.number), marker=MARKERS[line.number % len(MARKERS)], label=line.label)
+    axes.plot(line.x, *line.curves, **line.look)
 
 
 def every_seed(axes: Any, line: Line) -> None:
     """A line for every seed, as long as its curve."""
     for place, curve in enumerate(line.curves):
-        label = line.label if place == 0 else None
+        label = None if place else line.label
         axes.plot(line.x[: len(curve)], curve, line.style, color=colour(line.number), linewidth=1, label=label)
 
 
@@ -98,10 +96,10 @@ def chart(
         set_axes(sheet.axes, axes)
         if whole:
             sheet.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if legend is None:
-            sheet.axes.legend(fontsize=size)
-        else:
+        if legend:
             legend(sheet)
+        else:
+            sheet.axes.legend(fontsize=size)
     return Drawing(sheet.svg, title, caption)
 
 
@@ -111,9 +109,6 @@ def set_axes(axes: Any, settings: Mapping[str, Any]) -> None:
     for axis in ("x", "y"):
         if settings.get(f"{axis}scale") == "log":
             plain_numbers(getattr(axes, f"{axis}axis"))
-
-
-# Points and bars
 
 
 def dots(axes: Any, number: int, x: Sequence[float], y: Sequence[float], label: str | None) -> None:
@@ -134,12 +129,7 @@ def classes(axes: Any, points: Any, labels: Any) -> None:
 def bars(axes: Any, line: Line) -> None:
     """Means, the first of the curves, with bars of two standard errors, the second of them, to each side."""
     middle, errors = line.curves
-    how: dict[str, Any] = {"marker": MARKERS[line.number % len(MARKERS)], "markersize": 4, "linestyle": line.style}
-    both = [2 * error for error in errors]
-    axes.errorbar(line.x, middle, yerr=both, capsize=2, color=colour(line.number), label=line.label, **how)
-
-
-# Panels and legends
+    axes.errorbar(line.x, middle, yerr=[2 * error for error in errors], capsize=2, markersize=4, **line.look)
 
 
 def in_panels(
@@ -178,6 +168,6 @@ def in_panels(
 def legend_below(sheet: Sheet) -> None:
     """Out of the way of the lines, in one column if names are long: two would not fit."""
     names = sheet.axes.get_legend_handles_labels()[1]
-    columns = 1 if max(map(len, names)) > LONG else 2
+    columns = 1 if max(map(len, names)) > 32 else 2
     sheet.figure.set_size_inches(4.6, 3.0 + 0.15 * (1 + len(names) // columns))
     sheet.figure.legend(fontsize=7, loc="outside lower center", ncol=columns)

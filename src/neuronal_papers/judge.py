@@ -30,10 +30,10 @@ A claim whose numbers a result lacks is *not measured*.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import inf, sqrt
+from dataclasses import dataclass
+from math import hypot, inf, nan, sqrt
 from statistics import fmean, stdev
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 
 from scipy.special import stdtrit
 
@@ -83,36 +83,13 @@ class Pooled:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Mean of a sample and the interval that holds together with those of the other cases."""
-
-    mean: float
-    low: float
-    high: float
-    num_seeds: int
-
-    @property
-    def half(self) -> float:
-        """The smallest effect that this sample could have shown."""
-        return (self.high - self.low) / 2
-
-
-class Side(Protocol):
-    """What a claim says of a mean: ``True`` and ``False`` are decided, ``None`` is open."""
-
-    def decide(self, interval: Interval) -> bool | None: ...
-
-    def __str__(self) -> str: ...
-
-
-@dataclass(frozen=True)
 class Above:
     """The mean is above ``bound``."""
 
     bound: float = 0.0
 
-    def decide(self, interval: Interval) -> bool | None:
-        return True if interval.low > self.bound else False if interval.high < self.bound else None
+    def decide(self, low: float, high: float) -> bool | None:
+        return True if low > self.bound else False if high < self.bound else None
 
     def __str__(self) -> str:
         return f"above {self.bound:g}"
@@ -124,8 +101,8 @@ class Below:
 
     bound: float = 0.0
 
-    def decide(self, interval: Interval) -> bool | None:
-        return True if interval.high < self.bound else False if interval.low > self.bound else None
+    def decide(self, low: float, high: float) -> bool | None:
+        return True if high < self.bound else False if low > self.bound else None
 
     def __str__(self) -> str:
         return f"below {self.bound:g}"
@@ -138,11 +115,11 @@ class Within:
     margin: float
     centre: float = 0.0
 
-    def decide(self, interval: Interval) -> bool | None:
-        low, high = self.centre - self.margin, self.centre + self.margin
-        if low <= interval.low and interval.high <= high:
-            return True
-        return False if interval.low > high or interval.high < low else None
+    def decide(self, low: float, high: float) -> bool | None:
+        lowest, highest = self.centre - self.margin, self.centre + self.margin
+        if low > highest or high < lowest:
+            return False
+        return True if lowest <= low and high <= highest else None
 
     def __str__(self) -> str:
         return f"within {self.margin:g}" + (f" of {self.centre:g}" if self.centre else "")
@@ -166,7 +143,7 @@ class Claim:
 
     text: str
     cases: Callable[[Result], Sequence[Case | Pooled]]
-    side: Side
+    side: Above | Below | Within
     unit: str = "points"
     digits: str = "+.2f"
     needs: Literal["all", "some"] = "all"
@@ -174,44 +151,32 @@ class Claim:
     beyond_paper: bool = False
     reproduce_with: str = ""
 
-    def judge(self, result: Result) -> Finding:
+    def judge(self, result: Result) -> tuple[Outcome, str]:
+        """The outcome, and the numbers that decide it."""
         cases = list(self.cases(result))
-        intervals = [_interval(case, len(cases)) for case in cases]
-        decided = [
-            None if interval is None or case.is_open else self.side.decide(interval)
-            for case, interval in zip(cases, intervals, strict=True)
-        ]
-        outcome = _outcome(decided, self.needs) if any(intervals) else "not measured"
-        return Finding(self.text, outcome, self._numbers(cases, intervals, decided), self.beyond_paper)
-
-    def _numbers(
-        self, cases: Sequence[Case | Pooled], intervals: Sequence[Interval | None], decided: Sequence[bool | None]
-    ) -> str:
-        parts = []
+        decided, parts, counts, could_show = [], [], set(), []
+        for case in cases:
+            mean, half, count = _interval(case, len(cases))
+            low, high = mean - half, mean + half
+            decided.append(None if case.is_open else self.side.decide(low, high))
+            if decided[-1] is None and count > 1:
+                could_show.append(half)
+            counts.add(count)
+            ends = f" ({low:{self.digits}} to {high:{self.digits}})" if count > 1 else ""
+            numbers = f"{mean:{self.digits}}{ends}" if count else "no numbers"
+            parts.append(f"{case.label} {numbers}".lstrip() + (f", {case.note}" if case.note else ""))
         if len(cases) > 1:
-            counts = f"holds in {decided.count(True)} of {len(cases)}"
-            parts.append(counts + (f", fails in {decided.count(False)}" if False in decided else ""))
-        parts += [self._shown(case, interval) for case, interval in zip(cases, intervals, strict=True)]
-        seeds = sorted({interval.num_seeds for interval in intervals if interval})
-        if seeds:
-            parts.append(
-                f"{self.unit}, {self.side}; {' or '.join(map(str, seeds))} {self.per}{'s' * (seeds != [1])}".lstrip(
-                    ", "
-                )
-            )
-        halves = [i.half for i, done in zip(intervals, decided, strict=True) if i and done is None and i.half < inf]
-        if halves and not isinstance(self.side, Within):
-            parts.append(f"could have shown {max(halves):{self.digits.lstrip('+')}}")
-        return "; ".join(parts)
-
-    def _shown(self, case: Case | Pooled, interval: Interval | None) -> str:
-        label = f"{case.label} " if case.label else ""
-        if interval is None:
-            return f"{label}no numbers" + (f" ({case.note})" if case.note else "")
-        text = f"{label}{interval.mean:{self.digits}}"
-        if interval.num_seeds > 1:
-            text += f" ({interval.low:{self.digits}} to {interval.high:{self.digits}})"
-        return text + (f", {case.note}" if case.note else "")
+            failing = f", fails in {decided.count(False)}" if False in decided else ""
+            parts.insert(0, f"holds in {decided.count(True)} of {len(cases)}{failing}")
+        if seeds := sorted(counts - {0}):
+            counted = f"{' or '.join(map(str, seeds))} {self.per}{'s' * (seeds != [1])}"
+            parts.append(f"{self.unit}, {self.side}; {counted}".lstrip(", "))
+        if could_show and not isinstance(self.side, Within):
+            parts.append(f"could have shown {max(could_show):{self.digits.lstrip('+')}}")
+        enough, against = (all, any) if self.needs == "all" else (any, all)
+        fails = against(is_so is False for is_so in decided)
+        outcome: Outcome = "holds" if enough(decided) else "fails" if fails else "inconclusive"
+        return (outcome if seeds else "not measured"), "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -243,34 +208,31 @@ class Fact:
     beyond_paper: bool = False
     reproduce_with: str = ""
 
-    def judge(self, result: Result) -> Finding:
-        evidence = self.evidence(result)
-        if evidence is None or not evidence.items:
-            return Finding(self.text, "not measured", evidence.numbers if evidence else "", self.beyond_paper)
-        outcome: Outcome = "false as stated" if evidence.against else "inconclusive" if evidence.undecided else "holds"
-        return Finding(self.text, outcome, evidence.numbers, self.beyond_paper)
+    def judge(self, result: Result) -> tuple[Outcome, str]:
+        """The outcome, and the numbers that decide it."""
+        evidence = self.evidence(result) or Evidence(0, 0, "")
+        decided: Outcome = "false as stated" if evidence.against else "inconclusive" if evidence.undecided else "holds"
+        return decided if evidence.items else "not measured", evidence.numbers
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A claim, its outcome, and the numbers that decide it."""
+class Finding(NamedTuple):
+    """A claim, its outcome, the numbers that decide it, and the command that measures it again."""
 
     claim: str
     outcome: Outcome
     numbers: str
-    beyond_paper: bool = False
-    command: str = ""
-    """What measures it again."""
+    beyond_paper: bool
+    command: str
 
 
 def judge(claims: Sequence[Claim | Fact], result: Result) -> list[Finding]:
-    """A finding for each claim, with the command that measures it again."""
+    """A finding for each claim."""
     findings = []
     for claim in claims:
         command = result["command"]
         if claim.reproduce_with:
             command = f"neuronal reproduce {result['reproduction']} {claim.reproduce_with}"
-        findings.append(replace(claim.judge(result), command=command))
+        findings.append(Finding(claim.text, *claim.judge(result), claim.beyond_paper, command))
     return findings
 
 
@@ -279,38 +241,22 @@ def paired(own: Mapping[Any, float], other: Mapping[Any, float], factor: float =
     return [factor * (own[seed] - other[seed]) for seed in own if seed in other]
 
 
-def _interval(case: Case | Pooled, num_cases: int) -> Interval | None:
-    """The interval of one of ``num_cases`` cases; ``None`` without numbers."""
-    if isinstance(case, Pooled):
-        samples = [sample for sample in case.samples if len(sample.values) > 1]
-        if not samples:
-            return None
-        effects, variances = zip(*map(_standardised, samples), strict=True)
-        mean, error = fmean(effects), sqrt(sum(variances)) / len(samples)
-        count = min(len(sample.values) for sample in samples)
-    elif not case.values:
-        return None
-    else:
-        mean, count = fmean(case.values), len(case.values)
-        if count < 2:
-            return Interval(mean, -inf, inf, count)
-        deviation = stdev(case.values)
-        # Subtraction leaves rounding of the last digit where all values are the same.
-        error = 0.0 if deviation < 1e-12 else deviation * sqrt(1 / count + case.overlap)
-    half = float(stdtrit(count - 1, 1 - (1 - CONFIDENCE) / 2 / num_cases)) * error
-    return Interval(mean, mean - half, mean + half, count)
+def _interval(case: Case | Pooled, num_cases: int) -> tuple[float, float, int]:
+    """Mean of one of ``num_cases`` cases, what its interval reaches to each side, and the number of seeds."""
+    samples = [sample for sample in case.samples if len(sample.values) > 1] if isinstance(case, Pooled) else [case]
+    count = min((len(sample.values) for sample in samples), default=0)
+    if count < 2:
+        return fmean(samples[0].values) if count else nan, inf, count
+    means, errors = zip(*(_estimate(sample, standardise=isinstance(case, Pooled)) for sample in samples), strict=True)
+    quantile = float(stdtrit(count - 1, 1 - (1 - CONFIDENCE) / 2 / num_cases))
+    return fmean(means), quantile * hypot(*errors) / len(errors), count
 
 
-def _standardised(sample: Case) -> tuple[float, float]:
-    """Mean of a sample in its own standard deviations, and the variance of that mean."""
-    deviation = stdev(sample.values)
+def _estimate(sample: Case, *, standardise: bool) -> tuple[float, float]:
+    """Mean of a sample and its standard error; in standard deviations of the sample, if so asked."""
+    mean, deviation = fmean(sample.values), stdev(sample.values)
+    # Subtraction leaves rounding of the last digit where all values are the same.
     if deviation < 1e-12:
-        return 0.0, 0.0
-    return fmean(sample.values) / deviation, 1 / len(sample.values) + sample.overlap
-
-
-def _outcome(decided: Sequence[bool | None], needs: str) -> Outcome:
-    enough, against = (all, any) if needs == "all" else (any, all)
-    if enough(one is True for one in decided):
-        return "holds"
-    return "fails" if against(one is False for one in decided) else "inconclusive"
+        return (0.0 if standardise else mean), 0.0
+    unit = deviation if standardise else 1.0
+    return mean / unit, deviation / unit * sqrt(1 / len(sample.values) + sample.overlap)

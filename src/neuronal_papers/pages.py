@@ -14,11 +14,9 @@ from neuronal.report.html import bullets, document, figures
 from neuronal.report.html import table as html_table
 from neuronal_papers.core import Reproduction
 from neuronal_papers.judge import RULES, VERSION, Finding, Outcome, Result
-from neuronal_papers.registry import about, reproductions
+from neuronal_papers.registry import package_of, reproductions
 from neuronal_papers.reproduce import read_result, result_file
 
-FIGURES = "figures"
-"""Folder beside the page."""
 NOTE = (
     "Written by `neuronal findings` from the files in `results/`; every line names the command that measures it again. "
     "After ± stands the standard error of a mean over seeds, in brackets the interval a claim is judged by. Claims marked "
@@ -31,109 +29,29 @@ def findings_page(paper: str, results: Path) -> tuple[str, dict[str, str]]:
 
     Tables without a result file are listed as not measured, with the command that would measure them.
     """
-    own = [one for one in reproductions().values() if one.name.startswith(f"{paper}/")]
-    measured = {one.name: _largest(one, results) for one in own}
-    findings = [finding for one in own for finding in _findings(one, measured[one.name])]
-    parts = [
-        f"# {about(paper)}",
-        answers(paper),
-        f"{_counted(findings)} {NOTE}",
-        f"{RULES} (Rules, version {VERSION}.)",
-        _summary(findings),
-    ]
+    package = package_of(paper)
+    if not results.is_dir():
+        raise ValueError(f"{results} is no folder of results. neuronal reproduce writes them.")
+    findings: list[Finding] = []
+    sections: list[str] = []
     drawings: dict[str, str] = {}
-    for one in own:
-        parts += [f"## {one.title}", *_section(one, measured[one.name], drawings)]
-    return "\n\n".join(part for part in parts if part) + "\n", drawings
-
-
-def answers(paper: str) -> str:
-    """The answers at the head of a page, which are written by hand; a test checks each number in them."""
-    file = Path(__file__).parent / paper / "answers.md"
-    return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
-
-
-def sentences(result: Result) -> list[str]:
-    """One sentence per claim: outcome, claim, numbers."""
-    if result["scale"] == "smoke":
-        return ["Scale smoke shows that it runs; it says nothing of the paper's claims."]
-    findings = _of(result).findings(result)
-    return [
-        f"{one.outcome}: {'ours: ' * one.beyond_paper}{one.claim}{one.numbers and f': {one.numbers}'}."
-        for one in findings
-    ]
-
-
-def results_page(title: str, results: Sequence[Result]) -> str:
-    """The results of a folder as one self-contained page."""
-    parts = [f"<h1>{escape(title)}</h1>", _claims(results)]
-    for result in results:
-        one = _of(result)
-        parts += [
-            f"<h2>{escape(result['title'])}</h2>",
-            f'<p class="soft">{escape(result["where"])}; <code>{escape(result["command"])}</code>, '
-            f"{result['seconds']:,.0f} s, {escape(_machine(result))}.</p>",
-            *([f"<p>What is different here: {escape(result['departs'])}</p>"] if result["departs"] else []),
-            bullets(sentences(result)),
-            *_html_tables(one.tables(result)),
-            figures(one.figures(result)),
+    for one in package.REPRODUCTIONS:
+        sections += [
+            f"## {one.title}",
+            f"{one.where}.",
+            one.departs and f"What is different here: {one.departs}",
+            one.criteria and f"How it is judged: {one.criteria}",
         ]
-    return document(title, parts)
-
-
-def read_results(folder: Path) -> list[Result]:
-    """Every result in a folder, by name, as it reads today; ``ValueError`` when there is none."""
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        raise ValueError(f"{folder} has no results. neuronal reproduce writes them.")
-    return [_of(result).current(result) for result in map(read_result, files)]
-
-
-def markdown(table: Table) -> str:
-    """A table in Markdown; numbers stand to the right."""
-    rules = ["---"] * table.num_texts + ["---:"] * (len(table.head) - table.num_texts)
-    # Whatever the columns hold, the first names the row.
-    lines = ["| " + " | ".join(table.head) + " |", "|---|" + "".join(f"{rule}|" for rule in rules[1:])]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in table.rows)])
-
-
-def _of(result: Result) -> Reproduction:
-    return find(reproductions(), result["reproduction"], "reproduction")
-
-
-def _largest(one: Reproduction, results: Path) -> Result | None:
-    """The result of the largest scale there is, smoke apart."""
-    for scale in ("paper", "small"):
-        if (file := result_file(one.name, scale, results)).is_file():
-            return one.current(read_result(file))
-    return None
-
-
-def _findings(one: Reproduction, result: Result | None) -> list[Finding]:
-    if result is not None:
-        return one.findings(result)
-    scale = next(scale for scale in ("small", "paper") if scale in one.scales)
-    command = f"neuronal reproduce {one.name} --scale {scale}"
-    return [Finding(f"{one.title} ({one.where})", "not measured", "", command=command)]
-
-
-def _counted(findings: Sequence[Finding]) -> str:
-    """How the claims came out, and how many tables and figures have no result."""
-    claims = [finding for finding in findings if finding.numbers]
-
-    def counts(of: Sequence[Finding]) -> str:
-        numbers = Counter(finding.outcome for finding in of)
-        return ", ".join(f"{numbers[outcome]} {outcome}" for outcome in get_args(Outcome) if numbers[outcome]) or "none"
-
-    text = f"Claims of the paper: {counts([one for one in claims if not one.beyond_paper])}."
-    if ours := [one for one in claims if one.beyond_paper]:
-        text += f" Ours: {counts(ours)}."
-    if missing := len(findings) - len(claims):
-        text += f" Tables and figures without a result: {missing}."
-    return text
-
-
-def _summary(findings: Sequence[Finding]) -> str:
+        files = [result_file(one.name, scale, results) for scale in ("paper", "small")]
+        if file := next(filter(Path.is_file, files), None):
+            result = one.current(read_result(file))
+            findings += one.findings(result)
+            sections += _section(one, result, drawings)
+        else:
+            command, scales = f"neuronal reproduce {one.name}", [scale for scale in one.scales if scale != "smoke"]
+            again = f"{command} --scale {scales[0]}"
+            findings.append(Finding(f"{one.title} ({one.where})", "not measured", "", False, again))
+            sections.append(f"No result yet: `{command}` ({', '.join(f'`--scale {scale}`' for scale in scales)}).")
     rows = tuple(
         (
             f"{'*ours:* ' * one.beyond_paper}{one.claim}",
@@ -143,60 +61,100 @@ def _summary(findings: Sequence[Finding]) -> str:
         )
         for one in findings
     )
-    return markdown(Table("", ("claim", "outcome", "measured", "again by"), rows, 4))
+    parts = [
+        f"# {package.ABOUT}",
+        answers(paper),
+        f"{_counted(findings)} {NOTE}",
+        f"{RULES} (Rules, version {VERSION}.)",
+        markdown(Table("", ("claim", "outcome", "measured", "again by"), rows, num_texts=4)),
+        *sections,
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n", drawings
 
 
-def _section(one: Reproduction, result: Result | None, drawings: dict[str, str]) -> list[str]:
-    """Adds the figures it shows to ``drawings``."""
-    parts = [f"{one.where}."]
-    if one.departs:
-        parts.append(f"What is different here: {one.departs}")
-    if one.criteria:
-        parts.append(f"How it is judged: {one.criteria}")
-    if result is None:
-        scales = ", ".join(f"`--scale {scale}`" for scale in one.scales if scale != "smoke")
-        return [*parts, f"No result yet: `neuronal reproduce {one.name}` ({scales})."]
-    # Networks may be from another reproduction, or have been trained side by side: their time is told by itself.
-    networks = result.get("network_seconds") or sum(row.get("seconds", 0) for row in result["result"].get("rows", ()))
-    trained = f" ({networks:,.0f} s of training and measuring in all)" if networks else ""
-    together = f" by {result['workers']} processes" if result.get("workers", 1) > 1 else ""
-    parts.append(f"`{result['command']}`: {result['seconds']:,.0f} s{together}{trained} on {_machine(result)}.")
+def answers(paper: str) -> str:
+    """The answers at the head of a page, which are written by hand; a test checks each number in them."""
+    file = Path(__file__).parent / paper / "answers.md"
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+
+
+def sentences(one: Reproduction, result: Result) -> list[str]:
+    """One sentence per claim: outcome, claim, numbers."""
+    if result["scale"] == "smoke":
+        return ["Scale smoke shows that it runs; it says nothing of the paper's claims."]
+    return [
+        f"{finding.outcome}: {'ours: ' * finding.beyond_paper}{finding.claim}{finding.numbers and f': {finding.numbers}'}."
+        for finding in one.findings(result)
+    ]
+
+
+def results_page(folder: Path) -> tuple[str, dict[str, list[str]]]:
+    """All results in a folder as one self-contained page, and their sentences; ``ValueError`` when there is none."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise ValueError(f"{folder} has no results. neuronal reproduce writes them.")
+    title = f"Results of {folder.name}"
+    parts, said = [f"<h1>{escape(title)}</h1>"], {}
+    for file in files:
+        result = read_result(file)
+        one = find(reproductions(), result["reproduction"], "reproduction")
+        result = one.current(result)
+        said[one.name] = sentences(one, result)
+        parts += [
+            f"<h2>{escape(one.title)}</h2>",
+            f'<p class="soft">{escape(one.where)}; <code>{escape(result["command"])}</code>: {escape(_run(result))}.</p>',
+            f"<p>What is different here: {escape(one.departs)}</p>" if one.departs else "",
+            bullets(said[one.name]),
+        ]
+        for number, table in enumerate(one.tables(result)):
+            # The first has the title of the section.
+            heading = f"<h3>{escape(table.title)}</h3>" if number else ""
+            caption = f'<p class="soft">{escape(table.caption)}.</p>' if table.caption else ""
+            parts += [heading, html_table(table.head, table.rows), caption]
+        parts.append(figures(one.figures(result)))
+    return document(title, parts), said
+
+
+def markdown(table: Table) -> str:
+    """A table in Markdown; numbers stand to the right, but the first column names the row, whatever it holds."""
+    rules = ["---" if number < max(1, table.num_texts) else "---:" for number in range(len(table.head))]
+    head, *rows = ["| " + " | ".join(row) + " |" for row in (table.head, *table.rows)]
+    return "\n".join([head, f"|{'|'.join(rules)}|", *rows])
+
+
+def _counted(findings: Sequence[Finding]) -> str:
+    """How the claims came out, and how many tables and figures have no result."""
+    claims = Counter((one.beyond_paper, one.outcome) for one in findings if one.numbers)
+    papers, ours = (
+        ", ".join(f"{claims[is_ours, outcome]} {outcome}" for outcome in get_args(Outcome) if claims[is_ours, outcome])
+        for is_ours in (False, True)
+    )
+    text = f"Claims of the paper: {papers or 'none'}." + (f" Ours: {ours}." if ours else "")
+    missing = len(findings) - claims.total()
+    return text + (f" Tables and figures without a result: {missing}." if missing else "")
+
+
+def _section(one: Reproduction, result: Result, drawings: dict[str, str]) -> list[str]:
+    """What a page shows of a result; adds the figures to ``drawings``."""
+    parts = [f"`{result['command']}`: {_run(result)}."]
     for number, table in enumerate(one.tables(result)):
         # The first has the title of the section.
-        parts += [f"**{table.title}**"] if number else []
-        parts.append(markdown(table))
-        parts += [f"{table.caption}."] if table.caption else []
+        parts += [f"**{table.title}**" if number else "", markdown(table), table.caption and f"{table.caption}."]
     for number, drawing in enumerate(one.figures(result), 1):
-        name = f"{FIGURES}/{one.name.replace('/', '-')}-{number}.svg"
+        name = f"figures/{one.name.replace('/', '-')}-{number}.svg"
         drawings[name] = drawing.svg
-        parts.append(f"![{drawing.title}]({name})")
-        parts += [f"{drawing.title}: {drawing.caption}"] if drawing.caption else []
+        parts += [f"![{drawing.title}]({name})", drawing.caption and f"{drawing.title}: {drawing.caption}"]
     return parts
 
 
-def _html_tables(tables: Sequence[Table]) -> list[str]:
-    """Each with what is below it, and from the second on with its title: the first has that of the result."""
-    parts = []
-    for number, table in enumerate(tables):
-        parts += [f"<h3>{escape(table.title)}</h3>"] if number else []
-        parts.append(html_table(table.head, table.rows))
-        parts += [f'<p class="soft">{escape(table.caption)}.</p>'] if table.caption else []
-    return parts
-
-
-def _claims(results: Sequence[Result]) -> str:
-    rows = [
-        [f"{'ours: ' * finding.beyond_paper}{finding.claim}", finding.outcome, finding.numbers]
-        for result in results
-        if result["scale"] != "smoke"
-        for finding in _of(result).findings(result)
-    ]
-    return html_table(["claim", "outcome", "measured"], rows, "left claims") if rows else ""
-
-
-def _machine(result: Result) -> str:
-    """Where and from which commit it was measured; a commit with uncommitted changes is marked."""
+def _run(result: Result) -> str:
+    """How long it took, where, and from which commit; one with uncommitted changes is marked."""
+    # Networks may be from another reproduction, or have been trained side by side: their time is told by itself.
+    networks = result.get("network_seconds") or sum(row.get("seconds", 0) for row in result["result"].get("rows", ()))
+    together = f" by {result['workers']} processes" if result.get("workers", 1) > 1 else ""
+    trained = f" ({networks:,.0f} s of training and measuring in all)" if networks else ""
     environment: Mapping[str, str] = result["environment"]
     machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
     commit = environment["commit"].replace("+changes", " with uncommitted changes")
-    return f"{machine}, torch {environment['torch']}, commit {commit}, finished {result['finished']}"
+    where = f"{machine}, torch {environment['torch']}, commit {commit}, finished {result['finished']}"
+    return f"{result['seconds']:,.0f} s{together}{trained} on {where}"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from neuronal.core.files import make_writable, plain_json, write_whole
 from neuronal.experiments import Crew, NothingLeft, Watch, Work, environment, has_locks
@@ -71,7 +70,12 @@ def reproduce(
         work = Work(place, watch, say, crew, measured_by=digest_of(reproduction.measure))
         measured = reproduction.measure(setting, work)
     result = {
-        **_heading(reproduction, scale, command),
+        "reproduction": reproduction.name,
+        "title": reproduction.title,
+        "where": reproduction.where,
+        "scale": scale,
+        "scale_means": SCALES[scale],
+        "command": command,
         "recipes": [recipe.to_json() for recipe in setting.recipes],
         "options": setting.options,
         "result": measured,
@@ -83,8 +87,33 @@ def reproduce(
     }
     if is_first_process():
         # As it will be read: tuples as lists, and names in place of numbers.
-        write_result(file, reproduction, json.loads(plain_json(result)))
+        write_result(file, reproduction, reproduction.current(json.loads(plain_json(result))))
     return file
+
+
+def _asked_for(
+    reproduction: Reproduction, scale: str, seeds: Sequence[int] | None, models: Sequence[str], pretrained: bool
+) -> tuple[Setting, str]:
+    """What to run, and the command that asks for it."""
+    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
+    recipes, options = setting.recipes, dict(setting.options)
+    command = f"neuronal reproduce {reproduction.name} --scale {scale}"
+    if seeds is not None:
+        listed = ",".join(map(str, seeds))
+        if not recipes and "seeds" not in options:
+            raise ValueError(f"{reproduction.name} at scale {scale} trains nothing and takes no seeds, got {listed}.")
+        recipes = tuple(replace(recipe, seeds=tuple(seeds)) for recipe in recipes)
+        # A measurement that trains networks of its own has seeds among its options.
+        options |= {"seeds": tuple(seeds)} if "seeds" in options else {}
+        command += f" --seeds {listed}"
+    if pretrained and not models:
+        raise ValueError("--pretrained is about models named with --model, got none.")
+    if models:
+        if not reproduction.takes_models:
+            raise ValueError(f"{reproduction.name} trains its own networks and takes no model, got {models[0]}.")
+        options |= {"models": tuple(models), "pretrained": pretrained}
+        command += "".join(f" --model {name}" for name in models) + " --pretrained" * pretrained
+    return Setting(recipes, options), command
 
 
 def _work_too(measure: Callable[[Setting, Work], object], setting: Setting, runs: Path) -> None:
@@ -95,53 +124,9 @@ def _work_too(measure: Callable[[Setting, Work], object], setting: Setting, runs
 
 def write_result(file: Path, reproduction: Reproduction, result: Result) -> None:
     """Writes a result with the outcomes of its claims and the version of the rules that gave them."""
-    outcomes = {}
-    if result["scale"] != "smoke":
-        outcomes = {finding.claim: finding.outcome for finding in reproduction.findings(reproduction.current(result))}
-    judged = {"version": VERSION, "outcomes": outcomes}
+    findings = [] if result["scale"] == "smoke" else reproduction.findings(reproduction.current(result))
+    judged = {"version": VERSION, "outcomes": {finding.claim: finding.outcome for finding in findings}}
     write_whole(file, plain_json({**result, "judged": judged}) + "\n")
-
-
-def _asked_for(
-    reproduction: Reproduction, scale: str, seeds: Sequence[int] | None, models: Sequence[str], pretrained: bool
-) -> tuple[Setting, str]:
-    """What to run, and the command that asks for it."""
-    setting = find(reproduction.scales, scale, f"scale of {reproduction.name}")
-    command = f"neuronal reproduce {reproduction.name} --scale {scale}"
-    if seeds is not None:
-        setting = _with_seeds(setting, tuple(seeds), f"{reproduction.name} at scale {scale}")
-        command += f" --seeds {','.join(map(str, seeds))}"
-    if pretrained and not models:
-        raise ValueError("--pretrained is about models named with --model, got none.")
-    if models:
-        if not reproduction.takes_models:
-            raise ValueError(f"{reproduction.name} trains its own networks and takes no model, got {models[0]}.")
-        setting = replace(setting, options={**setting.options, "models": tuple(models), "pretrained": pretrained})
-        command += "".join(f" --model {name}" for name in models) + (" --pretrained" if pretrained else "")
-    return setting, command
-
-
-def _with_seeds(setting: Setting, seeds: tuple[int, ...], name: str) -> Setting:
-    """Those of the recipes, or of the options where a measurement trains networks of its own."""
-    if not setting.recipes and "seeds" not in setting.options:
-        raise ValueError(f"{name} trains nothing and takes no seeds, got {', '.join(map(str, seeds))}.")
-    own = {"seeds": seeds} if "seeds" in setting.options else {}
-    recipes = tuple(replace(recipe, seeds=seeds) for recipe in setting.recipes)
-    return replace(setting, recipes=recipes, options={**setting.options, **own})
-
-
-def _heading(reproduction: Reproduction, scale: str, command: str) -> dict[str, Any]:
-    """What a result says of itself before its numbers."""
-    return {
-        "reproduction": reproduction.name,
-        "title": reproduction.title,
-        "where": reproduction.where,
-        "scale": scale,
-        "scale_means": SCALES[scale],
-        "command": command,
-        "reported": reproduction.reported if scale in reproduction.comparable else {},
-        "departs": reproduction.departs,
-    }
 
 
 def result_file(name: str, scale: str, results: Path) -> Path:
@@ -149,10 +134,10 @@ def result_file(name: str, scale: str, results: Path) -> Path:
     return results / paper / f"{short}.{scale}.json"
 
 
-def read_result(file: Path) -> Mapping[str, Any]:
+def read_result(file: Path) -> Result:
     """A result as it was written; ``ValueError`` for a file that is none."""
     try:
-        result: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        result: Result = json.loads(file.read_text(encoding="utf-8"))
         _ = result["reproduction"], result["result"]
     except (OSError, ValueError, KeyError, TypeError) as wrong:
         raise ValueError(f"{file} is not a result of neuronal reproduce ({wrong}).") from wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import log10
 from statistics import median
 from typing import Any
@@ -57,23 +58,17 @@ def spread(values: Sequence[float], form: str, factor: float = 1.0) -> str:
 
 def over_seeds(head: str, value: Value, form: str = ".1f", factor: float = 1.0) -> Column:
     """A column that spreads a number of each of a network's ``runs``; runs without the number are left out."""
-
-    def cell(network: Row) -> str:
-        return spread([number for run in network["runs"] if (number := value(run)) is not None], form, factor)
-
-    return Column(head, cell)
+    return Column(head, lambda one: spread([n for run in one["runs"] if (n := value(run)) is not None], form, factor))
 
 
-def percents(head: str, value: Value) -> Column:
-    """The same of a share, in percent."""
-    return over_seeds(head, value, factor=100)
+percents = partial(over_seeds, factor=100)
+"""The same of a share, in percent."""
 
 
 def with_error(mean: float | None, error: float | None, factor: float = 100, form: str = ".2f") -> str | None:
     """``factor`` times a mean and its standard error, in percent unless said otherwise; ``None`` without a mean."""
-    if mean is None:
-        return None
-    return format(factor * mean, form) + ("" if error is None else f" ± {format(factor * error, form)}")
+    numbers = [format(factor * number, form) for number in (mean, error) if number is not None]
+    return None if mean is None else " ± ".join(numbers)
 
 
 def at_chance(accuracy: Mapping[Any, float], failed: Iterable[Any], chance: float) -> dict[Any, float]:

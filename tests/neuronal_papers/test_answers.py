@@ -20,16 +20,6 @@ def numbers(text):
     return {number.replace(",", "") for number in NUMBER.findall(text)}
 
 
-def paragraphs(paper):
-    """Paragraphs and items of lists."""
-    return [part for part in re.split(r"\n\s*\n|\n(?=- )", answers(paper)) if part.strip()]
-
-
-def named(paper, text):
-    """The reproductions a paragraph names, in code."""
-    return [name for name in reproductions() if name.startswith(f"{paper}/") and re.search(rf"{name}(?![\w/])", text)]
-
-
 @cache
 def shown(name):
     """All numbers of the tables and claims of a reproduction, and of what it says it measured differently."""
@@ -40,9 +30,8 @@ def shown(name):
             continue
         result = one.current(read_result(file))
         for table in one.tables(result):
-            found |= numbers(
-                " ".join([table.title, table.caption, *table.head, *(c for row in table.rows for c in row)])
-            )
+            cells = [cell for row in (table.head, *table.rows) for cell in row]
+            found |= numbers(" ".join([table.title, table.caption, *cells]))
         for finding in one.findings(result):
             found |= numbers(f"{finding.claim} {finding.numbers}")
     return found
@@ -50,10 +39,10 @@ def shown(name):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_number_of_the_answers_stands_in_the_results_they_name(paper):
-    texts = paragraphs(paper)
-    assert texts, f"src/neuronal_papers/{paper}/answers.md is missing"
-    for text in texts:
-        names = named(paper, text)
+    assert answers(paper), f"src/neuronal_papers/{paper}/answers.md is missing"
+    # Paragraphs, and items of lists.
+    for text in re.split(r"\n\s*\n|\n(?=- )", answers(paper)):
+        names = [name for name in reproductions() if re.search(rf"{name}(?![\w/])", text)]
         own = numbers(re.sub(r"`[^`]*`|\]\([^)]*\)", "", text))
         assert names or not own, f"no reproduction is named beside {sorted(own)}: {text}"
         missing = own - set().union(*map(shown, names))

@@ -17,7 +17,7 @@ def claim(side, *samples, needs="all", overlap=0.0):
 
 
 def outcome(*arguments, **options):
-    return claim(*arguments, **options).judge(RESULT).outcome
+    return claim(*arguments, **options).judge(RESULT)[0]
 
 
 UP, DOWN, ZERO = [1.0, 1.1, 0.9], [-1.0, -1.1, -0.9], [0.1, -0.1, 0.0]
@@ -57,30 +57,29 @@ def test_truth_table(side, samples, needs, expected):
 
 
 def test_a_case_that_is_open_decides_nothing():
-    open_case = Claim("text", lambda result: [Case("", UP, note="after 2 epochs", is_open=True)], Above())
-    finding = open_case.judge(RESULT)
-    assert finding.outcome == "inconclusive"
-    assert "after 2 epochs" in finding.numbers
+    case = Case("", UP, note="after 2 epochs", is_open=True)
+    decided, numbers = Claim("text", lambda result: [case], Above()).judge(RESULT)
+    assert decided == "inconclusive"
+    assert "after 2 epochs" in numbers
 
 
 def test_a_counterexample_makes_a_fact_false_as_stated():
     def fact(*counts):
-        return Fact("text", lambda result: Evidence(*counts) if counts else None).judge(RESULT).outcome
+        return Fact("text", lambda result: Evidence(*counts) if counts else None).judge(RESULT)[0]
 
     assert fact(10, 0, "0 of 10") == "holds"
-    assert fact(10, 1, "1 of 10") == "false as stated"
+    assert fact(10, 1, "1 of 10") == fact(10, 1, "3 open", 3) == "false as stated"
     assert fact(10, 0, "3 open", 3) == "inconclusive"
-    assert fact(10, 1, "3 open", 3) == "false as stated"
     assert fact(0, 0, "none") == fact() == "not measured"
 
 
 def test_the_numbers_say_cases_intervals_seeds_and_power():
-    finding = claim(Above(), UP, ZERO).judge(RESULT)
+    _, numbers = claim(Above(), UP, ZERO).judge(RESULT)
     low, high = ttest_1samp(UP, 0).confidence_interval(1 - 0.05 / 2)
-    assert f"0 +1.00 ({low:+.2f} to {high:+.2f})" in finding.numbers
-    assert finding.numbers.startswith("holds in 1 of 2; ")
-    assert f"could have shown {(high - low) / 2:.2f}" in finding.numbers
-    assert "points, above 0; 3 seeds" in finding.numbers
+    assert f"0 +1.00 ({low:+.2f} to {high:+.2f})" in numbers
+    assert numbers.startswith("holds in 1 of 2; ")
+    assert f"could have shown {(high - low) / 2:.2f}" in numbers
+    assert "points, above 0; 3 seeds" in numbers
 
 
 def test_findings_name_the_command_that_measures_them():
@@ -98,7 +97,7 @@ def test_an_interval_of_splits_that_overlap_is_wider():
     low, high = ttest_1samp(values, 0).confidence_interval()
     factor = (1 + 10 * 0.25) ** 0.5
     middle, half = (low + high) / 2, factor * (high - low) / 2
-    numbers = claim(Above(inf), values, overlap=0.25).judge(RESULT).numbers
+    numbers = claim(Above(inf), values, overlap=0.25).judge(RESULT)[1]
     assert f"({middle - half:+.2f} to {middle + half:+.2f})" in numbers
 
 
@@ -146,10 +145,10 @@ def pooled(rng, effect, sets=6, splits=10, overlap=0.25):
     share = overlap / (1 + overlap)
     samples = []
     for _ in range(sets):
-        values = rng.normal() * share**0.5 + rng.normal(size=splits) * (1 - share) ** 0.5
         deviation = (1 - share) ** 0.5
-        samples.append(Case("", list((values + effect * deviation) * rng.uniform(0.1, 10)), overlap))
-    return Claim("text", lambda result: [Pooled("", samples)], Above()).judge(RESULT).outcome
+        values = rng.normal() * share**0.5 + (rng.normal(size=splits) + effect) * deviation
+        samples.append(Case("", list(values * rng.uniform(0.1, 10)), overlap))
+    return Claim("text", lambda result: [Pooled("", samples)], Above()).judge(RESULT)[0]
 
 
 def test_pooled_sets_are_calibrated_and_show_what_single_sets_cannot():

@@ -31,11 +31,11 @@ def made_up(tmp_path_factory):
             last = [i % entry.num_classes if entry.num_classes else i / 3 for i in range(ROWS)]
             text = "\n".join(",".join(map(str, [*row, y])) for row, y in zip(rows, last, strict=True))
             (folder / entry.place).write_text(text)
-            continue
-        for split in ("train", entry.test_splits[0]):
+        else:
             count = FEW if entry.shape[-1] > 64 else ROWS
-            file = folder / entry.place / f"{split}-00000-of-00001.parquet"
-            write_parquet(file, pixels(count, entry.shape), [i % 2 for i in range(count)])
+            for split in ("train", entry.test_splits[0]):
+                file = folder / entry.place / f"{split}-00000-of-00001.parquet"
+                write_parquet(file, pixels(count, entry.shape), [i % 2 for i in range(count)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEURONAL_DATA", str(folder))
         patch.setenv("NEURONAL_CACHE", str(tmp_path_factory.mktemp("cache")))
@@ -59,24 +59,17 @@ def test_every_network_can_be_made_and_trained(name):
         check(recipe)
 
 
-def kind(recipe):
-    return recipe.model, recipe.family, recipe.norm, DATASETS[recipe.data].shape
-
-
 def kinds():
     """Of every kind of network and data the recipe that asks for most, besides the options of its table."""
-    all_recipes = [recipe for one in reproductions().values() for recipe in one.scales["paper"].recipes]
-    most = sorted(all_recipes, key=lambda recipe: (len(recipe.probes), len(recipe.chosen())))
-    return {kind(recipe): recipe for recipe in most}.values()
+    recipes = [recipe for one in reproductions().values() for recipe in one.scales["paper"].recipes]
+    recipes.sort(key=lambda recipe: (len(recipe.probes), len(recipe.chosen())))
+    for recipe in {(r.model, r.family, r.norm, DATASETS[r.data].shape): r for r in recipes}.values():
+        # The deepest networks take more than a few seconds.
+        deep = recipe.model.endswith(("101", "152")) or (recipe.data == "imagenet" and recipe.name.startswith("Farkas"))
+        yield pytest.param(recipe, id=f"{recipe.name}, {recipe.family}", marks=[pytest.mark.slow] if deep else [])
 
 
-def case(recipe):
-    """The deepest networks take more than a few seconds."""
-    deep = recipe.model.endswith(("101", "152")) or (recipe.data == "imagenet" and recipe.name.startswith("Farkas"))
-    return pytest.param(recipe, id=f"{recipe.name}, {recipe.family}", marks=[pytest.mark.slow] if deep else [])
-
-
-@pytest.mark.parametrize("recipe", [case(recipe) for recipe in kinds()])
+@pytest.mark.parametrize("recipe", list(kinds()))
 def test_two_steps_of_every_kind(recipe):
     short = replace(recipe, epochs=1, standard_epochs=0, fraction=1.0, seeds=(0,), lr=0.01)
     train, _ = training_data(short, drawn(load(short.data), short, 0), 0)

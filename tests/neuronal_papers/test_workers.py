@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from multiprocessing import active_children
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -73,9 +74,6 @@ def test_without_locks_there_are_no_workers(tmp_path, monkeypatch):
 
 
 def test_a_launcher_and_workers_are_refused_together(tmp_path, monkeypatch):
-    class Several:
-        num_processes = 2
-
-    monkeypatch.setattr("neuronal_papers.reproduce.processes", Several)
+    monkeypatch.setattr("neuronal_papers.reproduce.processes", lambda: SimpleNamespace(num_processes=2))
     with pytest.raises(ValueError, match="without torchrun"):
         reproduce(AREAS, "smoke", runs=tmp_path, results=tmp_path, workers=2)

@@ -8,8 +8,9 @@ from neuronal.cli.app import main
 from neuronal.experiments import Recipe
 from neuronal.report import Column, Drawing, blank, table
 from neuronal_papers import registry
-from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, paired
+from neuronal_papers.core import Reproduction, Setting, one_table, title_of
+from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact
+from neuronal_papers.seeds import NEURON, at, by_network, differences
 
 ABOUT = "A paper on toys (Nobody)"
 STANDARD = Recipe("net", model="fcn", widths=(4,), epochs=1, probes=(), seeds=(0, 1))
@@ -37,10 +38,8 @@ def squares(setting, work):
 
 
 def difference(result):
-    by_neuron = {"standard": {}, "zero_bias": {}}
-    for row in result["result"]["rows"]:
-        by_neuron[row["neuron"]][row["seed"]] = row["accuracy"]
-    return [Case("", paired(by_neuron["zero_bias"], by_neuron["standard"], 100))]
+    standard, zero_bias = by_network(result["result"]["rows"], "neuron")
+    return [Case("", differences(zero_bias, standard, at("accuracy")))]
 
 
 def even(result):
@@ -49,23 +48,13 @@ def even(result):
     return Evidence(len(areas), odd, f"{odd} of {len(areas)} odd")
 
 
-def accuracy_table(result):
-    columns = (
-        Column("neuron", "neuron", is_text=True),
-        Column("accuracy, %", lambda row: 100 * row["accuracy"], ".1f"),
-    )
-    return [table(title_of(result), columns, result["result"]["rows"])]
-
-
 def area_tables(result):
-    first = table(
-        title_of(result),
-        (Column("side", "side"), Column("area", "area")),
-        result["result"]["rows"],
-        caption="In metres",
-    )
-    sides = [{"sum": sum(row["side"] for row in result["result"]["rows"])}]
-    return [first, table("All sides", (Column("sum", "sum"),), sides, caption="Of sides alone")]
+    rows = result["result"]["rows"]
+    sides = [{"sum": sum(row["side"] for row in rows)}]
+    return [
+        table(title_of(result), (Column("side", "side"), Column("area", "area")), rows, caption="In metres"),
+        table("All sides", (Column("sum", "sum"),), sides, caption="Of sides alone"),
+    ]
 
 
 def area_figures(result):
@@ -81,7 +70,7 @@ ACCURACY = Reproduction(
     scales={"smoke": NETWORKS, "small": NETWORKS},
     measure=accuracies,
     claims=(Claim("Toys need no biases", difference, Above()),),
-    tables=accuracy_table,
+    tables=one_table((NEURON, Column("accuracy, %", lambda row: 100 * row["accuracy"], ".1f"))),
 )
 AREAS = Reproduction(
     name="toy/areas",
@@ -103,14 +92,9 @@ AREAS = Reproduction(
 REPRODUCTIONS = (ACCURACY, AREAS)
 
 
-def install():
-    """Makes this the only paper there is."""
-    sys.modules["neuronal_papers.toy"] = sys.modules[__name__]
-    registry.PAPERS = ("toy",)
-
-
 if __name__ == "__main__":
     from tests.neuronal_papers import toy
 
-    toy.install()
+    # This is the only paper there is.
+    sys.modules["neuronal_papers.toy"], registry.PAPERS = toy, ("toy",)
     sys.exit(main(sys.argv[1:]))

@@ -30,7 +30,6 @@ thead th { white-space: normal; }
 td.best { background: var(--mark); font-weight: 600; }
 td.failed { color: #a4262c; }
 .left th, .left td, td.failed { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-.claims th:nth-child(2), .claims td:nth-child(2) { overflow-wrap: normal; min-width: 7rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem 2rem; }
 figure { margin: 0; max-width: 40rem; }
 figure h3 { font-size: 1rem; margin: .6rem 0 0; }

@@ -128,9 +128,6 @@ def crossing(model: nn.Module, x: Tensor, y: Tensor, a: Tensor, b: Tensor) -> di
     return {"through_others": Share(others, len(firsts)).to_json(), "median_first": median(firsts)}
 
 
-# What the claims are about
-
-
 def certified(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
     """Percent of the pairs, or groups, that were proved, by network, neuron and seed."""
     return {
@@ -155,9 +152,6 @@ def _without_less_with(result: Result) -> list[Case]:
     percent = certified(result["result"]["rows"])
     names = dict.fromkeys(name for name, _ in percent)
     return [Case(name, paired(percent[name, "zero_bias"], percent[name, "standard"])) for name in names]
-
-
-# How it is shown
 
 
 def count(head: str, *path: str) -> Column:
