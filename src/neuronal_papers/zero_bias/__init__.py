@@ -7,26 +7,12 @@ version, which has the zero image and the kernels; in the workshop version Theor
 
 from neuronal_papers.core import Reproduction
 from neuronal_papers.studies.pairs import PAIRS
-from neuronal_papers.zero_bias.augmented import AUGMENTATION
 from neuronal_papers.zero_bias.expressiveness import EXPRESSIVENESS
-from neuronal_papers.zero_bias.interpolation import INTERPOLATION
-from neuronal_papers.zero_bias.mixtures import CONE, CONVEX_REGION
+from neuronal_papers.zero_bias.mixtures import MIXTURES
 from neuronal_papers.zero_bias.ntk import NTK
-from neuronal_papers.zero_bias.table1 import FIXUP_OR_NF, TABLE1
-from neuronal_papers.zero_bias.training_curves import TRAINING_CURVES
+from neuronal_papers.zero_bias.table1 import CONTRASTS
+from neuronal_papers.zero_bias.training_curves import CURVES
 from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 
 ABOUT = "Scalar Invariant Networks with Zero Bias (Geng, Xu, Ye & Si, arXiv:2211.08486): what holds"
-REPRODUCTIONS: tuple[Reproduction, ...] = (
-    *TABLE1,
-    AUGMENTATION,
-    INTERPOLATION,
-    CONVEX_REGION,
-    CONE,
-    ZERO_IMAGE,
-    TRAINING_CURVES,
-    EXPRESSIVENESS,
-    NTK,
-    FIXUP_OR_NF,
-    PAIRS,
-)
+REPRODUCTIONS: tuple[Reproduction, ...] = (*CONTRASTS, *MIXTURES, ZERO_IMAGE, CURVES, EXPRESSIVENESS, NTK, PAIRS)

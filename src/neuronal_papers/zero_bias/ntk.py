@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise, product
 from random import Random
 from typing import Any
@@ -35,14 +36,12 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     options = setting.options
     inputs = {name: _inputs(name, options["inputs"]) for name in options["data"]}
     work.say("limits of infinite width")
-    betas = [beta for beta in options["betas"] if beta]
-    limits = []
+    limits, betas = [], filter(None, options["betas"])
     for name, variance, depth, beta in product(inputs, options["variances"], options["depths"], betas):
         zero, kernel = (_limit(inputs[name], depth, size, variance) for size in (0.0, beta))
-        scale = (zero * kernel).sum() / zero.square().sum()
+        scaled = zero * (zero * kernel).sum() / zero.square().sum()
         row = {"inputs": name, "depth": depth, "variance": variance, "beta": beta, "change": _distance(kernel, zero)}
-        after_scaling = ((kernel - scale * zero).norm() / kernel.norm()).item()
-        limits.append(row | {"after_scaling": after_scaling, "alignment": _alignment(kernel, zero)})
+        limits.append(row | {"after_scaling": _distance(scaled, kernel), "alignment": _alignment(kernel, zero)})
     data, x = next(iter(inputs.items()))
 
     def compared(item: Row) -> dict[str, Any]:
@@ -51,11 +50,11 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         own, zero = (_limit(x, options["depth"], size) for size in (beta, 0.0))
         kernels, changes = [], []
         for seed in options["seeds"]:
-            model = network(x.shape[1], width, options["depth"], beta, seed)
-            kernels.append(_kernel(model, x, beta))
-            targets = torch.randn(len(x), 1, dtype=torch.float64, generator=_generator("targets", seed))
-            _descend(model, x, targets, kernels[-1], beta, options["steps"])
-            changes.append(_distance(_kernel(model, x, beta), kernels[-1]))
+            model, rates = network(x.shape[1], width, options["depth"], beta, seed)
+            kernel = partial(empirical_ntk, model, x, rates=rates, method="structured", trace=True)
+            kernels.append(kernel())
+            _descend(model, x, kernels[-1], rates, seed, options["steps"])
+            changes.append(_distance(kernel(), kernels[-1]))
         near, far = (_estimated([_distance(kernel, limit) for kernel in kernels]) for limit in (own, zero))
         approach = {**item, "to_own_limit": near, "to_limit_without_biases": far}
         return {"approach": approach, "training": {**item, "change": _estimated(changes)}}
@@ -97,30 +96,22 @@ def _alignment(kernel: Tensor, other: Tensor) -> float:
     return float((a * b).sum() / (a.norm() * b.norm()))
 
 
-def network(inputs: int, width: int, depth: int, beta: float, seed: int) -> nn.Sequential:
-    """Plain layers whose weights have the variances of the limit; biases of standard deviation ``beta``, or none."""
-    generator = _generator("weights", seed)
+def network(inputs: int, width: int, depth: int, beta: float, seed: int) -> tuple[nn.Sequential, dict[str, float]]:
+    """Plain layers, with biases if ``beta`` is not 0, and their rates, which are the variances they start with."""
     layers: list[nn.Module] = []
-    sizes = [inputs, *[width] * depth, 1]
-    for number, (n, m) in enumerate(pairwise(sizes)):
-        layer = nn.Linear(n, m, bias=beta > 0, dtype=torch.float64)
-        with torch.no_grad():
-            layer.weight.copy_(torch.randn(m, n, dtype=torch.float64, generator=generator))
-            layer.weight.mul_(((VARIANCE if number else 1.0) / n) ** 0.5)
-            if beta:
-                layer.bias.copy_(beta * torch.randn(m, dtype=torch.float64, generator=generator))
-        layers += [layer, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
-def _kernel(model: nn.Module, x: Tensor, beta: float) -> Tensor:
+    for n, m in pairwise([inputs, *[width] * depth, 1]):
+        layers += [nn.Linear(n, m, bias=beta > 0, dtype=torch.float64), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1])
     rates = rates_of_width(model, weight_variance=VARIANCE, bias_variance=beta**2)
-    return empirical_ntk(model, x, rates=rates, method="structured", trace=True)
+    generator = _generator("weights", seed)
+    for name, parameter in model.named_parameters():
+        nn.init.normal_(parameter, std=rates[name] ** 0.5, generator=generator)
+    return model, rates
 
 
-def _descend(model: nn.Module, x: Tensor, targets: Tensor, kernel: Tensor, beta: float, steps: int) -> None:
-    """Full-batch descent, each parameter at its rate, which is half the largest stable one."""
-    rates = rates_of_width(model, weight_variance=VARIANCE, bias_variance=beta**2)
+def _descend(model: nn.Module, x: Tensor, kernel: Tensor, rates: dict[str, float], seed: int, steps: int) -> None:
+    """Full-batch descent to random targets, each parameter at its rate, which is half the largest stable one."""
+    targets = torch.randn(len(x), 1, dtype=torch.float64, generator=_generator("targets", seed))
     lr = 1 / torch.linalg.eigvalsh(kernel).max().item()
     optimizer = torch.optim.SGD([{"params": [p], "lr": lr * rates[name]} for name, p in model.named_parameters()])
     for _ in range(steps):
@@ -129,35 +120,28 @@ def _descend(model: nn.Module, x: Tensor, targets: Tensor, kernel: Tensor, beta:
         optimizer.step()
 
 
-# What the claims are about
+def _widths(result: Result) -> list[Row]:
+    """Of every size of biases and width: how far kernels are from their limits, and how much training changes them."""
+    return [near | far for near, far in zip(result["result"]["approach"], result["result"]["training"], strict=True)]
 
 
-def _shrinks(text: str, table: str, key: str) -> Claim:
+def _shrinks(text: str, key: str) -> Claim:
     """Of every size of biases: the number of the widest networks as a part of the narrowest ones', seed by seed."""
 
     def cases(result: Result) -> list[Case]:
-        found = []
-        for (beta,), of in groups(result["result"][table], "beta").items():
-            narrow, *_, wide = sorted(of, key=lambda row: row["width"])
-            ratios = [b / a for a, b in zip(narrow[key]["values"], wide[key]["values"], strict=True)]
-            found.append(Case(f"beta {beta:g}", ratios))
-        return found
+        sizes = {beta: [row[key]["values"] for row in of] for (beta,), of in groups(_widths(result), "beta").items()}
+        ratios = {beta: [b / a for a, b in zip(of[0], of[-1], strict=True)] for beta, of in sizes.items()}
+        return [Case(f"beta {beta:g}", values) for beta, values in ratios.items()]
 
     return Claim(text, cases, Below(1.0), unit="of what it is in the narrowest networks", digits=".2f")
 
 
 def _limits(result: Result) -> Evidence:
     rows = result["result"]["limits"]
-    spans = []
-    for (beta,), of in groups(rows, "beta").items():
-        changes = [100 * row["change"] for row in of]
-        spans.append(f"{min(changes):,.1f} to {max(changes):,.1f}% at beta {beta:g}")
-    numbers = f"the limits differ by {'; '.join(spans)}; centred alignment {min(row['alignment'] for row in rows):.4f}"
-    numbers += " or more, where 1 would be a factor and a constant"
-    return Evidence(len(rows), sum(100 * row["change"] > SAME for row in rows), numbers)
-
-
-# How it is shown
+    changes = [100 * row["change"] for row in rows]
+    numbers = f"the limits differ by {min(changes):,.1f} to {max(changes):,.1f}%; centred alignment "
+    numbers += f"{min(row['alignment'] for row in rows):.4f} or more, where 1 would be a factor and a constant"
+    return Evidence(len(rows), sum(change > SAME for change in changes), numbers)
 
 
 def _percent(head: str, key: str) -> Column:
@@ -183,28 +167,25 @@ WIDTHS = (
 
 
 def tables(result: Result) -> list[Table]:
-    found = result["result"]
     title = f"{title_of(result)}: the limit with biases against the one without"
-    widths = [near | moved for near, moved in zip(found["approach"], found["training"], strict=True)]
     return [
-        table(title, LIMITS, found["limits"]),
-        table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, widths),
+        table(title, LIMITS, result["result"]["limits"]),
+        table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, _widths(result)),
     ]
 
 
 def figures(result: Result) -> list[Drawing]:
-    drawings = []
-    for name, key, title, label in (
-        ("approach", "to_own_limit", "Wide networks approach their limit", "distance to the limit (%)"),
-        ("training", "change", "Training changes the kernel less and less", "change of the kernel (%)"),
+    sizes, drawings = groups(_widths(result), "beta"), []
+    for key, title, label in (
+        ("to_own_limit", "Wide networks approach their limit", "distance to the limit (%)"),
+        ("change", "Training changes the kernel less and less", "change of the kernel (%)"),
     ):
         lines = [
             Line(number, f"beta {beta:g}", [row["width"] for row in of], [[100 * row[key]["mean"] for row in of]])
-            for number, ((beta,), of) in enumerate(groups(result["result"][name], "beta").items())
+            for number, ((beta,), of) in enumerate(sizes.items())
         ]
         axes = {"xscale": "log", "yscale": "log", "xlabel": "width", "ylabel": label}
-        caption = "Means over seeds; both axes logarithmic."
-        drawings.append(chart(f"{result['reproduction']}-{name}", title, lines, axes, caption, draw=marked))
+        drawings.append(chart(f"{result['reproduction']}-{key}", title, lines, axes, "Means over seeds.", draw=marked))
     return drawings
 
 
@@ -220,13 +201,9 @@ NTK = Reproduction(
     scales={"smoke": Setting(options=SMOKE), "small": Setting(options=SMALL), "paper": Setting(options=PAPER)},
     measure=measure,
     claims=(
-        _shrinks(
-            "Remark 1: with and without biases the kernel converges to a deterministic limit",
-            "approach",
-            "to_own_limit",
-        ),
+        _shrinks("Remark 1: with and without biases the kernel converges to a deterministic limit", "to_own_limit"),
         Fact("Remarks 1 and 2: it is the same limit with and without biases", _limits),
-        _shrinks("Remark 2: in the limit the kernel stays constant during training", "training", "change"),
+        _shrinks("Remark 2: in the limit the kernel stays constant during training", "change"),
     ),
     tables=tables,
     figures=figures,
@@ -235,8 +212,7 @@ NTK = Reproduction(
         f"differ by less than {SAME:g}% (Frobenius norm, of the one without biases)."
     ),
     departs=(
-        "The paper argues with formulas and measures nothing: inputs (normal ones, test images), depths, widths and the "
-        "training on random targets are our choice. Its weights have variance 1; networks of finite width have He's 2, "
-        "without which kernels of deep networks vanish, and the limits are of both."
+        "The paper measures nothing: inputs, depths, widths and training on random targets are our choice. Its weights "
+        "have variance 1, our networks' He's 2, without which kernels of deep networks vanish; the limits are of both."
     ),
 )

@@ -16,7 +16,7 @@ from neuronal.report import Column, Drawing
 from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import NETWORK, NEURON, Row, groups
+from neuronal_papers.seeds import NETWORK, NEURON, Row, groups, spread
 from neuronal_papers.zero_bias.table1 import FASHION_CNN, MNIST_FCN, both, smoke
 
 WEIGHTS: Mapping[str, Mapping[str, Any]] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
@@ -31,35 +31,26 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     ``options``: ``models``, named as for :func:`neuronal.convert.from_source`; ``pretrained``, whether with the weights
     their library downloads.
     """
-    # First: a name that is not known ends it before anything is trained.
-    given = [_given(source, setting, work) for source in setting.options.get("models", ())]
     rows = []
+    # First: a name that is not known ends it before anything is trained.
+    for source in setting.options.get("models", ()):
+        work.say(source)
+        library = source.partition(":")[0] if setting.options.get("pretrained") else ""
+        model = from_source(source, **WEIGHTS.get(library, {}))
+        logits = outputs(model, torch.zeros(1, *input_shape(model)))[0].double()
+        rows.append(_row(source, "", 0, logits.softmax(0).tolist()))
     for record in work.records(setting.recipes):
         if record.failure is None:
             p = record.probes["zero_image"]["probabilities"]
             rows.append(_row(record.recipe.name, record.recipe.family, record.seed, p))
-    return {"rows": rows + given}
-
-
-def _given(source: str, setting: Setting, work: Work) -> dict[str, Any]:
-    work.say(source)
-    library = source.partition(":")[0] if setting.options.get("pretrained") else ""
-    model = from_source(source, **WEIGHTS.get(library, {}))
-    logits = outputs(model, torch.zeros(1, *input_shape(model)))[0].double()
-    return _row(source, "", 0, logits.softmax(0).tolist())
+    return {"rows": rows}
 
 
 def _row(name: str, neuron: str, seed: int, probabilities: list[float]) -> dict[str, Any]:
-    entropy = -sum(p * log(p) for p in probabilities if p > 0)
-    return {
-        "name": name,
-        "neuron": neuron,
-        "seed": seed,
-        "probabilities": sorted(probabilities, reverse=True)[:20],
-        "largest": max(probabilities),
-        "classes": len(probabilities),
-        "entropy": entropy / log(len(probabilities)),
-    }
+    p = sorted(probabilities, reverse=True)
+    entropy = -sum(value * log(value) for value in p if value > 0) / log(len(p))
+    row = {"name": name, "neuron": neuron, "seed": seed, "probabilities": p[:20]}
+    return row | {"largest": p[0], "classes": len(p), "entropy": entropy}
 
 
 def _is_uniform(row: Row) -> bool:
@@ -71,14 +62,11 @@ def _beliefs(neuron: str, result: Result) -> Evidence | None:
     rows = [row for row in result["result"]["rows"] if row["neuron"] == neuron]
     if not rows:
         return None
-    uniform = sum(map(_is_uniform, rows))
-    entropies, largest = ([row[key] for row in rows] for key in ("entropy", "largest"))
-    if neuron == "zero_bias":
-        so, numbers = uniform, f"entropy {min(entropies):.6f} of the largest possible, or more"
-    else:
-        so, numbers = len(rows) - uniform, f"largest probability {min(largest):.3f} to {max(largest):.3f}"
-        numbers += f" of {rows[0]['classes']} classes"
-    return Evidence(len(rows), len(rows) - so, f"{so} of {len(rows)} networks; {numbers}")
+    against = sum(_is_uniform(row) != (neuron == "zero_bias") for row in rows)
+    entropy, largest = ([row[key] for row in rows] for key in ("entropy", "largest"))
+    numbers = f"{len(rows) - against} of {len(rows)} networks; entropy {spread(entropy, '.6f')}, largest of "
+    numbers += f"{rows[0]['classes']} probabilities {spread(largest, '.3f')}"
+    return Evidence(len(rows), against, numbers)
 
 
 def _published(result: Result) -> Evidence | None:
@@ -112,9 +100,7 @@ def figures(result: Result) -> list[Drawing]:
     return [chart(f"{result['reproduction']}-zero", "Zero image", lines, axes, caption, draw=marked)]
 
 
-PUBLISHED = tuple(
-    f"timm:{name}" for name in ("resnet18", "resnet50", "resnet152", "efficientnet_b0", "vit_base_patch16_224")
-)
+MODELS = ("timm:resnet18", "timm:resnet50", "timm:resnet152", "timm:efficientnet_b0", "timm:vit_base_patch16_224")
 ZERO_IMAGE = Reproduction(
     name="zero_bias/zero_image",
     title="Beliefs at the zero image",
@@ -122,7 +108,7 @@ ZERO_IMAGE = Reproduction(
     scales={
         "smoke": Setting(both(smoke(MNIST_FCN))),
         "small": Setting(both(MNIST_FCN, FASHION_CNN)),
-        "paper": Setting(options={"models": PUBLISHED, "pretrained": True}),
+        "paper": Setting(options={"models": MODELS, "pretrained": True}),
     },
     measure=measure,
     claims=(
@@ -136,12 +122,10 @@ ZERO_IMAGE = Reproduction(
     ),
     tables=one_table(COLUMNS),
     figures=figures,
-    criteria=(
-        f"A belief is uniform if its entropy is the largest possible to {UNIFORM:g}, and prefers some classes if it is not."
-    ),
+    criteria=f"A belief is uniform if its entropy is the largest possible to {UNIFORM:g}; else it prefers some classes.",
     departs=(
-        "The paper's models need downloaded weights (paper, or any others with --model); ours are trained here, with "
-        "Table 1. Zero is what the network sees, after any normalisation; the paper does not say which it means."
+        "The paper's models need downloaded weights (paper, or any others with --model); ours are those of Table 1. Zero "
+        "is what the network sees, after any normalisation; the paper does not say which it means."
     ),
     takes_models=True,
 )

@@ -6,24 +6,29 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.experiments.run import trained
 from neuronal.probes.contrast import MULTIPLIERS
 from neuronal_papers.core import Setting
-from neuronal_papers.registry import reproductions
 from neuronal_papers.reproduce import read_result, reproduce
 from neuronal_papers.studies import pairs
-from neuronal_papers.zero_bias import interpolation, mixtures, training_curves
+from neuronal_papers.zero_bias import REPRODUCTIONS, mixtures, training_curves
+from neuronal_papers.zero_bias.ntk import NTK
 from neuronal_papers.zero_bias.table1 import FACTORS
+from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 from tests.vision import vision
 
 
-def quadrants():
-    """The identity behind a ReLU: one pattern for each quadrant, and in the first one two classes."""
-    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.ReLU(), nn.Linear(2, 2, bias=False))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.eye(2))
-        model[2].weight.copy_(torch.eye(2))
+def network(weight, last_weight, last_bias=(0.0, 0.0)):
+    """A hidden layer of ReLUs without biases, and a last layer."""
+    weight, last_weight, last_bias = map(torch.tensor, (weight, last_weight, last_bias))
+    model = nn.Sequential(nn.Linear(*weight.mT.shape, bias=False), nn.ReLU(), nn.Linear(*last_weight.mT.shape))
+    model[0].load_state_dict({"weight": weight})
+    model[2].load_state_dict({"weight": last_weight, "bias": last_bias})
     return model
+
+
+IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
+QUADRANTS = network(IDENTITY, IDENTITY)
+"""One pattern for each quadrant, and in the first one two classes."""
 
 
 def test_the_contrasts_of_the_table_are_those_that_are_measured():
@@ -54,12 +59,7 @@ def test_equal_patterns_are_counted_as_a_loop_would():
 
 def test_crossings_of_a_network_known_by_heart():
     """Scores -|x| + 1/2 and |x| - 1/2: from -1 to 0 the class changes once, at x = -1/2."""
-    model = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 2))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[1.0], [-1.0]]))
-        model[0].bias.zero_()
-        model[2].weight.copy_(torch.tensor([[-1.0, -1.0], [1.0, 1.0]]))
-        model[2].bias.copy_(torch.tensor([0.5, -0.5]))
+    model = network([[1.0], [-1.0]], [[-1.0, -1.0], [1.0, 1.0]], (0.5, -0.5))
     x, y = torch.tensor([[-1.0], [0.0], [1.0]]), torch.tensor([1, 0, 1])
     found = pairs.crossing(model, x, y, torch.tensor([0]), torch.tensor([1]))
     assert (found["through_others"]["count"], found["through_others"]["total"]) == (0, 1)
@@ -69,23 +69,22 @@ def test_crossings_of_a_network_known_by_heart():
     assert through["through_others"]["count"] == 1
 
 
-def test_a_trained_network_is_examined():
-    recipe = replace(pairs.DIGITS, widths=(8,), epochs=2, family="zero_bias")
-    _, model = trained(recipe, 0)
-    images = pairs.classified(model, recipe)
-    row = pairs.examine(model, *images, 20, torch.Generator().manual_seed(0))
-    assert row["certified"]["total"] == 20 == row["certified"]["count"] + row["refuted"] + row["unknown"]
+@pytest.mark.parametrize("one", [one for one in REPRODUCTIONS if one.scales["smoke"].recipes], ids=lambda one: one.name)
+def test_networks_are_trained_measured_and_shown(one, tmp_path):
+    result = read_result(reproduce(one, "smoke", runs=tmp_path, results=tmp_path))
+    assert len(one.tables(result)[0].rows) > 0
+    assert one.findings(result)
+    one.figures(result)
 
 
 def test_pairs_of_equal_pattern_are_drawn_from_all():
-    model = quadrants()
     # The last is the image of the fifth again.
     x = torch.tensor([[2.0, 1.0], [3.0, 1.0], [1.0, 2.0], [1.0, 3.0], [1.0, 4.0], [-1.0, -1.0], [1.0, 4.0]])
-    predicted = model(x).argmax(1)
+    predicted = QUADRANTS(x).argmax(1)
 
     def drawn(count, seed=0):
         generator = torch.Generator().manual_seed(seed)
-        return interpolation.pairs_of_equal_pattern(model, x, predicted, count, generator)
+        return mixtures.pairs_of_equal_pattern(QUADRANTS, x, predicted, count, generator).tolist()
 
     assert sorted(drawn(100)) == [[0, 1], [2, 3], [2, 4], [2, 6], [3, 4], [3, 6]]
     assert drawn(0) == []
@@ -95,30 +94,23 @@ def test_pairs_of_equal_pattern_are_drawn_from_all():
 def test_interpolants_of_another_class_are_counted():
     """From (3, 1) to (1, 3) the classes meet in the middle; between (3, 1) and (2, 1) they do not."""
     x = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 1.0]])
-    predicted = torch.tensor([0, 1, 0])
-    weights = [interpolation.between(100)] * 2
-    assert interpolation.count_changed(quadrants(), x, predicted, [[0, 1], [0, 2]], weights) == 50
+    pairs, weights = [torch.tensor([0, 1]), torch.tensor([0, 2])], [mixtures.between(100)] * 2
+    assert mixtures.count_changed(QUADRANTS, x, torch.tensor([0, 1, 0]), pairs, weights) == 50
 
 
 def test_only_groups_of_one_pattern_and_class_are_mixed():
     """Three of the first quadrant below the diagonal; the fourth is above it, and the origin is a pattern of its own."""
     x = torch.tensor([[3.0, 1.0], [2.0, 1.0], [5.0, 1.0], [1.0, 2.0], [-1.0, -1.0]])
-    model = quadrants()
-    predicted = model(x).argmax(1)
-    (group,) = mixtures.groups_of_equal_pattern(model, x, predicted, 10)
+    (group,) = mixtures.groups_of_equal_pattern(QUADRANTS, x, QUADRANTS(x).argmax(1), 10)
     assert group.tolist() == [0, 1, 2]
     # With a bias that lets the second class win near the origin, scaling down leaves the class and averaging does not.
-    biased = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    biased[0].load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
-    biased[2].load_state_dict({"weight": torch.eye(2), "bias": torch.tensor([0.0, 0.5])})
-    predicted = biased(x).argmax(1)
+    biased = network(IDENTITY, IDENTITY, (0.0, 0.5))
 
     def changed(model, cone):
-        generator = torch.Generator().manual_seed(0)
-        weights = mixtures.random_weights(200, len(group), generator, cone=cone)
-        return interpolation.count_changed(model, x, predicted, [group], [weights])
+        weights = mixtures.random_weights(200, len(group), torch.Generator().manual_seed(0), cone=cone)
+        return mixtures.count_changed(model, x, biased(x).argmax(1), [group], [weights])
 
-    assert (changed(biased, False), changed(model, False), changed(model, True)) == (0, 0, 0)
+    assert (changed(biased, False), changed(QUADRANTS, False), changed(QUADRANTS, True)) == (0, 0, 0)
     assert changed(biased, True) > 0
 
 
@@ -132,21 +124,21 @@ def test_distances_are_factors_between_losses():
 
 def test_wide_networks_are_near_their_limit(tmp_path):
     """At width 512 within a third: inputs and weights drawn from one stream were five times as far."""
-    one = reproductions()["zero_bias/ntk"]
-    options = {**one.scales["smoke"].options, "data": ("normal",), "widths": (16, 512), "inputs": 10, "seeds": (0, 1)}
-    small = replace(one, scales={"small": Setting(options=options)})
+    options = {**NTK.scales["smoke"].options, "data": ("normal",), "widths": (16, 512), "inputs": 10, "seeds": (0, 1)}
+    small = replace(NTK, scales={"small": Setting(options=options)})
     for row in read_result(reproduce(small, "small", runs=tmp_path, results=tmp_path))["result"]["approach"]:
         assert row["to_own_limit"]["mean"] < (0.33 if row["width"] == 512 else 2)
 
 
-ZERO_IMAGE = "zero_bias/zero_image"
+def beliefs(folder, *models, pretrained=False):
+    file = reproduce(ZERO_IMAGE, "smoke", runs=folder, results=folder, models=models, pretrained=pretrained)
+    return read_result(file)["result"]["rows"]
 
 
 def test_models_by_name_at_the_zero_image(tmp_path):
     """The last layer's bias is all that is left of an untrained one at zero, and it is nearly uniform."""
     vision()
-    result = reproduce(reproductions()[ZERO_IMAGE], "smoke", runs=tmp_path, results=tmp_path, models=["timm:resnet18"])
-    row = read_result(result)["result"]["rows"][-1]
+    row, *_ = beliefs(tmp_path, "timm:resnet18")
     assert (row["name"], row["classes"]) == ("timm:resnet18", 1000)
     assert 0.99 < row["entropy"] < 1 - 1e-6
 
@@ -159,14 +151,14 @@ def test_published_weights_are_asked_for_in_each_librarys_words(tmp_path, monkey
         return nn.Sequential(nn.Flatten(), nn.Linear(3 * 224 * 224, 2))
 
     monkeypatch.setattr("neuronal_papers.zero_bias.zero_image.from_source", made)
-    one, names = reproductions()[ZERO_IMAGE], ["timm:a", "torchvision:b", "c.safetensors"]
-    reproduce(one, "smoke", runs=tmp_path, results=tmp_path, models=names, pretrained=True)
+    names = ("timm:a", "torchvision:b", "c.safetensors")
+    beliefs(tmp_path, *names, pretrained=True)
     assert asked == {"timm:a": {"pretrained": True}, "torchvision:b": {"weights": "DEFAULT"}, "c.safetensors": {}}
-    reproduce(one, "smoke", runs=tmp_path, results=tmp_path, models=names)
+    beliefs(tmp_path, *names)
     assert asked == {name: {} for name in names}
 
 
 def test_a_wrong_model_is_found_before_anything_is_trained(tmp_path):
     with pytest.raises(ValueError, match="Unknown model 'resnet81'"):
-        reproduce(reproductions()[ZERO_IMAGE], "smoke", runs=tmp_path, results=tmp_path, models=["resnet81"])
+        beliefs(tmp_path, "resnet81")
     assert not list(tmp_path.rglob("*.json"))
