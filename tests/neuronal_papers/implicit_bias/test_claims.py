@@ -11,11 +11,11 @@ NOISE = np.array([-0.004, 0.0, 0.004])
 """How much seeds differ, in the same way for both neurons and not."""
 
 
-def outcomes(name, rows, recipes=(), **result):
+def outcomes(name, rows, recipes=()):
     """The outcomes of all claims of a reproduction, on these rows."""
     one = reproductions()[f"implicit_bias/{name}"]
     facts = {"command": "", "scale": "small", "recipes": recipes, "options": one.scales["small"].options}
-    return {finding.claim: finding for finding in one.findings({**facts, "result": {"rows": rows, **result}})}
+    return {finding.claim: finding for finding in one.findings({**facts, "result": {"rows": rows}})}
 
 
 def outcome(found, *words):
@@ -46,7 +46,7 @@ def attacked(share):
 @pytest.mark.parametrize(("kind", "words"), [("", "learnt coupling"), (", coupling -0.5", "coupling -0.5")])
 def test_robustness_is_judged_by_each_attack(own, transfer, white_box, kind, words):
     rows = beside(0.5 + NOISE, own - NOISE, attacked, kind)
-    found = outcomes("pgd", rows, epsilons=[0.0, 0.1])
+    found = outcomes("pgd", rows)
     assert outcome(found, words, "protocol") == transfer
     assert outcome(found, words, "white-box") == white_box
     assert outcome(found, "masked") == "holds"
@@ -54,7 +54,7 @@ def test_robustness_is_judged_by_each_attack(own, transfer, white_box, kind, wor
 
 def test_one_check_that_fails_is_named():
     rows = beside([0.5, 0.5, 0.5], [0.5, 0.9, 0.5], attacked)
-    found = next(one for one in outcomes("pgd", rows, epsilons=[0.0, 0.1]).values() if "masked" in one.claim)
+    found = next(one for one in outcomes("pgd", rows).values() if "masked" in one.claim)
     assert found.outcome == "false as stated"
     assert "5 of 6 checks" in found.numbers
     assert "implicit_bias, seed 1: a check (5 of 6)" in found.numbers
@@ -77,9 +77,9 @@ def test_a_coupling_is_compared_with_the_same_network_without():
         for c, accuracy in ((0.0, 0.9), (-0.1, 0.899)):
             row = {"name": "A", "seed": seed, "coupling": c, "accuracy": accuracy + seed / 10}
             rows.append({**row, "jacobian": 2 + c, "robust": [0.5 - c]})
-    assert [one.outcome for one in outcomes("transfer", rows, epsilons=[0.1]).values()] == ["holds"] * 3
+    assert [one.outcome for one in outcomes("transfer", rows).values()] == ["holds"] * 3
     rows[3]["accuracy"] -= 0.1
-    assert outcome(outcomes("transfer", rows, epsilons=[0.1]), "costs") == "inconclusive"
+    assert outcome(outcomes("transfer", rows), "costs") == "inconclusive"
 
 
 def curves(points, field):
@@ -141,11 +141,11 @@ def test_kinds_are_compared_with_the_standard_neuron_and_iterations_with_their_s
         return {"accuracy": 0.9, "robust": value, "couplings": [[-0.5]], "slopes": [10.0]}
 
     rows = beside(0.1 + NOISE, 0.1 - NOISE, kind) + runs(0.5 - NOISE, kind, "Fashion-MNIST, coupling -0.5")
-    found = outcomes("learned", rows, epsilon=0.02)
+    found = outcomes("learned", rows)
     assert outcome(found, "robust") == "holds"
     for gap, expected in ((0.3, "fails"), (0.0, "holds"), (0.01, "inconclusive")):
         once = runs(0.5 - NOISE - gap + NOISE / 100, kind, "Fashion-MNIST, coupling -0.5, one iteration")
-        assert outcome(outcomes("lite", rows + once, epsilon=0.02), "One iteration") == expected
+        assert outcome(outcomes("lite", rows + once), "One iteration") == expected
 
 
 def test_one_attack_that_stays_hidden_refutes_that_there_is_none():
@@ -153,7 +153,7 @@ def test_one_attack_that_stays_hidden_refutes_that_there_is_none():
         return {"works": [True, True], "classes": [0, 0], "logits": [0.5, logits]}
 
     for logits, standard, own in ((0.5, "fails", "holds"), (0.001, "inconclusive", "false as stated")):
-        found = outcomes("stealth", beside([logits] * 3, [logits] * 3, tried), verification=100)
+        found = outcomes("stealth", beside([logits] * 3, [logits] * 3, tried))
         assert outcome(found, "standard network") == standard
         assert outcome(found, "learnt") == own
         assert outcome(found, "-0.05") == "not measured"
@@ -182,7 +182,7 @@ def test_identical_neurons_are_mostly_inconclusive(name, field):
         values = 0.5 + 0.05 * rng.normal(size=(4, 2, 3))
         drawn = [(x, *both) for x, both in enumerate(values)]
         rows, recipes = curves(drawn, field) if field else (beside(*values[0], attacked), ())
-        for claim, finding in outcomes(name, rows, recipes, epsilons=[0.0, 0.1]).items():
+        for claim, finding in outcomes(name, rows, recipes).items():
             if finding.outcome != "not measured" and "masked" not in claim:
                 counts.setdefault(claim, []).append(finding.outcome)
     assert counts

@@ -13,8 +13,8 @@ from neuronal.experiments import Work, training_data
 from neuronal.models import create_model
 from neuronal.probes import curvature
 from neuronal_papers.implicit_bias import accuracy_curve, boundary_2d, energy, stealth
+from neuronal_papers.implicit_bias.attacks import worst
 from neuronal_papers.implicit_bias.networks import DIGITS
-from neuronal_papers.implicit_bias.white_box import worst
 
 
 class Disc(nn.Module):
@@ -65,11 +65,10 @@ def test_the_worst_of_several_attacks_counts_input_by_input():
 def test_epochs_until_a_target_are_those_of_running_means():
     curves = [[0.2, 0.2, 0.2, last] for last in (0.8, 0.5, 0.2)]
     rows = [{"neuron": "standard", "data": "d", "epochs": curve} for curve in curves]
-    target = accuracy_curve.targets([*rows, {"neuron": "implicit_bias", "data": "d", "epochs": [1.0]}])["d"]
-    assert target == pytest.approx(0.3)
-    assert [accuracy_curve.until(curve, target) for curve in curves] == [4, 4, float("inf")]
-    assert accuracy_curve.epochs_text([4, 4, float("inf")]) == "4 (4 to never)"
-    assert accuracy_curve.epochs_text([float("inf")]) == "never"
+    rows.append({"neuron": "implicit_bias", "data": "d", "epochs": [1.0]})
+    rows = accuracy_curve.followed({"result": {"rows": rows}})["result"]["rows"]
+    assert [row["target"] for row in rows] == pytest.approx([0.3] * 4)
+    assert [row["needed"] for row in rows] == [4, 4, float("inf"), 1]
 
 
 def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_given(tmp_path):
