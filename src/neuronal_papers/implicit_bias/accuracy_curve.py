@@ -18,7 +18,7 @@ from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import BAND, Line, chart
 from neuronal_papers.implicit_bias import networks
-from neuronal_papers.implicit_bias.compared import AT_ONCE, on_the_device
+from neuronal_papers.implicit_bias.compared import AT_ONCE, in_percent, on_the_device
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, Value, at, by_network, groups, over_seeds, percents, spread
 from neuronal_papers.tuning import measured
@@ -123,9 +123,6 @@ def tables(result: Result) -> list[Table]:
     return [table(title_of(result), columns, sorted_networks(result), OVER_SEEDS)]
 
 
-Lines = Callable[[Sequence[Row]], list[Line]]
-
-
 def along(
     every: Sequence[Row], value: Value, by: str = "neuron", x: str = "x", kind: str = "", style: str = "-"
 ) -> list[Line]:
@@ -143,7 +140,11 @@ def accuracies(every: Sequence[Row], value: Value = ACCURACY) -> list[Line]:
 
 
 def figures(
-    result: Result, lines: Lines = accuracies, what: str = "", caption: str = BAND, **axes: str
+    result: Result,
+    lines: Callable[..., list[Line]] = accuracies,
+    what: str = "",
+    caption: str = BAND,
+    **axes: str,
 ) -> list[Drawing]:
     """One figure per data set."""
     axes = {"xlabel": result["options"]["axis"], "ylabel": "accuracy (%)", **axes}
@@ -269,11 +270,8 @@ def epoch_tables(result: Result) -> list[Table]:
 
 def epoch_lines(every: Sequence[Row]) -> list[Line]:
     """Held-out accuracy epoch by epoch."""
-    lines = []
-    for number, one in enumerate(every):
-        curves = [[100 * value for value in run["epochs"]] for run in one["runs"]]
-        lines.append(Line(number, one["neuron"], range(1, len(curves[0]) + 1), curves))
-    return lines
+    epochs = range(1, len(every[0]["runs"][0]["epochs"]) + 1)
+    return [in_percent(number, one, one["neuron"], epochs, at("epochs")) for number, one in enumerate(every)]
 
 
 FASTER = "Implicit bias reaches the standard network's best accuracy in"
@@ -290,10 +288,7 @@ LEARNING_SPEED = replace(
     ),
     tables=epoch_tables,
     figures=partial(figures, lines=epoch_lines),
-    criteria=(
-        "The best accuracy is that of running means over three epochs, median over seeds; a run that does not reach it "
-        "counts as one that does in the epoch after the last."
-    ),
+    criteria="Best is a mean of three epochs, median over seeds; a run that never reaches it gets the epoch after the last.",
     departs=f"{networks.CHOSEN} Accuracy is that of held-out training images. {networks.LEARNT_ALONE}",
 )
 
@@ -347,9 +342,9 @@ MEMORISATION = replace(
     figures=label_figures,
     criteria="The lead with wrong labels is compared with the same seed's with right ones.",
     departs=(
-        f"{networks.CHOSEN} Here small has a fifth of the training images, batches of 128, rates 0.01, 0.03 and 0.1, chosen "
-        "with right labels. 32 epochs. Wrong labels are never the right one by chance; held-out labels are right. "
-        "Beside the accuracies stands the curvature of the loss at training images, with the labels they were given, when "
-        f"training ends. {networks.LEARNT_ALONE}"
+        f"{networks.CHOSEN} But here small has a fifth of the images, batches of 128, rates 0.01, 0.03 and 0.1, chosen with "
+        "right labels. 32 epochs. Wrong labels are never the right one by chance; held-out labels are right. "
+        "Beside accuracies stands the curvature of the loss at training images as they were labelled, when training ends. "
+        f"{networks.LEARNT_ALONE}"
     ),
 )

@@ -6,7 +6,7 @@ moves pixels and sees probabilities only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -30,11 +30,19 @@ from neuronal.data import Split
 from neuronal.experiments import Record
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.drawing import BAND, Line, chart
+from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
-from neuronal_papers.implicit_bias.compared import AT_ONCE, KINDS, NAMES, by_data, on_test_images, under_attack
+from neuronal_papers.implicit_bias.compared import (
+    AT_ONCE,
+    KINDS,
+    NAMES,
+    by_data,
+    in_percent,
+    on_test_images,
+    under_attack,
+)
 from neuronal_papers.judge import Above, Claim, Evidence, Fact, Result
-from neuronal_papers.seeds import OVER_SEEDS, Row, Value, at, by_network, percents
+from neuronal_papers.seeds import OVER_SEEDS, Value, at, by_network, percents
 
 ATTACKS = {
     "transfer": "PGD on the same weights with coupling 0, judged on the network: the paper's protocol",
@@ -110,14 +118,13 @@ def unmasked(result: Result) -> Evidence:
     return Evidence(len(every), len(failed), "".join([numbers, *failed[:1]]))
 
 
+MORE_ROBUST = "implicit bias is more robust than the standard neuron"
+
+
 def _more_robust(curves: Mapping[str, Value]) -> list[Claim]:
     """Claims for either coupling, by each of the ``curves`` of accuracy, named in words."""
     return [
-        Claim(
-            f"With {words}, implicit bias is more robust than the standard neuron {how}",
-            partial(under_attack, kind=kind, curve=curve),
-            Above(),
-        )
+        Claim(f"With {words}, {MORE_ROBUST} {how}", partial(under_attack, kind=kind, curve=curve), Above())
         for kind, words in KINDS.items()
         for how, curve in curves.items()
     ]
@@ -140,15 +147,11 @@ def tables(result: Result) -> list[Table]:
     ]
 
 
-def _line(number: int, network: Row, label: str, x: Sequence[float], curve: Value, style: str = "-") -> Line:
-    return Line(number, label, x, [[100 * accuracy for accuracy in curve(run)] for run in network["runs"]], style)
-
-
 def figures(result: Result) -> list[Drawing]:
     found, epsilons, axes = [], result["options"]["epsilons"], AXES | {"xlabel": "epsilon"}
     for data, kinds in by_data(result).items():
         lines = [
-            _line(number, one, f"{one['neuron']}{one['name'].removeprefix(data)}, {words}", epsilons, curve, style)
+            in_percent(number, one, f"{one['neuron']}{one['name'].removeprefix(data)}, {words}", epsilons, curve, style)
             for number, one in enumerate(kinds.values())
             for words, curve, style in (("white-box", WHITE_BOX, "-"), ("transfer", TRANSFER, ":"))
         ]
@@ -211,11 +214,8 @@ def moved_tables(result: Result) -> list[Table]:
 
 
 def moved_figures(result: Result) -> list[Drawing]:
-    every, queries = by_network(result["result"]["rows"]), _queries(result["options"])
-    names = (f"{one['name']}, {one['neuron']}" for one in every)
-    lines = [
-        _line(i, one, name, queries, at("accuracy")) for i, (one, name) in enumerate(zip(every, names, strict=True))
-    ]
+    every, queries = enumerate(by_network(result["result"]["rows"])), _queries(result["options"])
+    lines = [in_percent(i, one, f"{one['name']}, {one['neuron']}", queries, at("accuracy")) for i, one in every]
     return [chart(f"{result['reproduction']}-queries", "Pixle", lines, AXES | {"xlabel": "queries"}, size=6)]
 
 

@@ -166,18 +166,10 @@ def bending(result: Result, key: str) -> list[Case]:
 
 
 def tables(result: Result) -> list[Table]:
-    columns = [
-        NEURON,
-        *map(_number, FIXED),
-        percents("accuracy (%)", at("accuracy")),
-        over_seeds("curvature", at("curvature"), ".2g"),
-        percents("hollow (%)", at("hollow")),
-    ]
-    caption = (
-        f"{OVER_SEEDS}; curvature: of the strongest tenth of the boundary; hollow: pairs of a class whose middle is of the "
-        "other class, for the rounder of the two"
-    )
-    return [table(title_of(result), columns, networks(result), caption)]
+    columns = [NEURON, *map(_number, FIXED), percents("accuracy (%)", at("accuracy"))]
+    columns += [over_seeds("curvature", at("curvature"), ".2g"), percents("hollow (%)", at("hollow"))]
+    what = "curvature: of the strongest tenth of the boundary; hollow: midpoints of the rounder class that are of the other"
+    return [table(title_of(result), columns, networks(result), f"{OVER_SEEDS}; {what}")]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -231,12 +223,11 @@ BOUNDARY_2D = Reproduction(
     figures=figures,
     criteria=(
         "A class counts as convex if fewer than 0.5% of the midpoints between its points are of the other class, in the "
-        "mean over seeds; seeds with more are counted. The standard network is right on 99.2% of the points (median), so "
-        "little is left to gain and little concavity is needed. That the slope controls how curved arcs are, as the paper "
-        "says, we read as: a larger slope, more curvature."
+        "mean over seeds. The standard network is right on 99.2% of the points (median), so little is left to gain and "
+        "little concavity is needed. The paper's slope that controls how curved arcs are we read as: larger, more curved."
     ),
     departs=(
-        "Eight units, no batch norm, Adam at 0.01 for all; the number of units, couplings and slopes are lost in the text "
-        "at hand. The arrows are drawn by us. Weights are means: the published code sums over units with weights of a half."
+        "Eight units, no batch norm, Adam at 0.01 for all: numbers of units, couplings and slopes are lost in the text at hand. "
+        "The arrows are drawn by us. Weights are means: the published code sums over units with weights of a half."
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from math import log10
 from statistics import fmean
@@ -15,14 +15,13 @@ from neuronal.data import Split, load
 from neuronal.experiments import Recipe, Record, Work
 from neuronal.report import Drawing, blank
 from neuronal_papers.core import Setting
-from neuronal_papers.drawing import dots, set_axes
+from neuronal_papers.drawing import Line, dots, set_axes
 from neuronal_papers.judge import Case, Result
 from neuronal_papers.seeds import NETWORK, NEURON, SMALLEST, Row, Value, by_network, differences
 from neuronal_papers.tuning import measured
 
 AT_ONCE = 1000
 """Images in a batch of an attack: as many as one point has. The networks are small, and launching is what costs."""
-Look = Callable[[Record, nn.Module, Split, Mapping[str, Any]], Mapping[str, Any]]
 
 
 def on_the_device(model: nn.Module) -> nn.Module:
@@ -35,7 +34,7 @@ def test_images(recipe: Recipe) -> Split:
     return load(recipe.data).scaled(recipe.scaling).test
 
 
-def on_test_images(look: Look) -> Callable[[Setting, Work], dict[str, Any]]:
+def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Callable[[Setting, Work], dict[str, Any]]:
     """A measurement whose ``rows`` are what ``look`` finds of every tuned network and seed.
 
     ``look`` takes a record, its network, test images and the options. Of these ``images`` is how many images, the first
@@ -44,7 +43,7 @@ def on_test_images(look: Look) -> Callable[[Setting, Work], dict[str, Any]]:
 
     @wraps(look)
     def measure(setting: Setting, work: Work) -> dict[str, Any]:
-        def row(record: Record, model: nn.Module) -> Mapping[str, Any]:
+        def row(record: Record, model: nn.Module) -> Row:
             work.say(f"{look.__name__} of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
             images = test_images(record.recipe).rows(slice(setting.options.get("images")))
             return look(record, on_the_device(model), images, setting.options)
@@ -95,6 +94,11 @@ def against_standard(result: Result, value: Value, *kinds: str, factor: float = 
 def under_attack(result: Result, kind: str, curve: Value) -> list[Case]:
     """Points of accuracy above the standard network's, mean over the strengths of an attack; the first is no attack."""
     return against_standard(result, lambda run: fmean(curve(run)[1:]), kind)
+
+
+def in_percent(number: int, network: Row, label: str, x: Sequence[float], curve: Value, style: str = "-") -> Line:
+    """A network in a figure, its accuracies in percent."""
+    return Line(number, label, x, [[100 * accuracy for accuracy in curve(run)] for run in network["runs"]], style)
 
 
 def log(value: float) -> float:

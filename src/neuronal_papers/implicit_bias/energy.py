@@ -38,19 +38,16 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     coupling and slope), ``seed``.
     """
     options = setting.options
-
-    def noise(number: int, *shape: int) -> Tensor:
-        generator = torch.Generator().manual_seed(options["seed"] + number)
-        return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-    a = torch.cat([spread * noise(0, options["rows"], options["units"]) for spread in options["spreads"]])
+    noise = partial(torch.randn, generator=torch.Generator().manual_seed(options["seed"]), dtype=torch.float64)
+    a = torch.cat([spread * noise(options["rows"], options["units"]) for spread in options["spreads"]])
+    ways = noise(options["starts"], *a.shape)
 
     def solutions(item: Mapping[str, Any]) -> dict[str, Any]:
         slope, coupling = item["slope"], item["product"] / item["slope"]
         work.say(f"slope {slope:g}, coupling {coupling:g}")
         # Places far apart, close together, and the row itself.
-        size = torch.logspace(-3, 0.5, options["starts"], dtype=torch.float64)[:, None, None] * (1 + 1 / slope)
-        starts = a + size * noise(1, len(size), *a.shape)
+        size = torch.logspace(-3, 0.5, len(ways), dtype=torch.float64)[:, None, None] * (1 + 1 / slope)
+        starts = a + size * ways
         starts[0] = a
         found, steep = descend(starts, a, coupling, slope, options["steps"])
         settled = steep < CRITICAL

@@ -175,6 +175,8 @@ HARMLESS = 1.0
 COUPLINGS = {"couplings": (0.0, -0.05, -0.1, -0.25, -0.5, -1.0, 0.05), "slope": 10.0}
 ADDED: Mapping[str, Any] = {**networks.ATTACK, **COUPLINGS, "epsilons": (0.01, 0.02, 0.05)}
 FEW_ADDED = {**networks.FEW, "couplings": (0.0, -0.5), "epsilons": (0.05,)}
+FREE = "A negative coupling can be added to a trained network without training it again: it costs at most 1 point"
+ROBUST = "the network more robust (white-box, mean over epsilons)"
 MAKES, NORM = "A negative coupling that is added makes", "times the norm without coupling"
 TRANSFER = Reproduction(
     name="implicit_bias/transfer",
@@ -183,17 +185,9 @@ TRANSFER = Reproduction(
     scales=networks.scales(lambda recipe: (recipe,), ADDED, smoke=FEW_ADDED),
     measure=transfer,
     claims=(
-        Claim(
-            "A negative coupling can be added to a trained network without training it again: it costs at most 1 point",
-            partial(negative, value=lambda run: 100 * run["accuracy"]),
-            Above(-HARMLESS),
-        ),
+        Claim(FREE, partial(negative, value=lambda run: 100 * run["accuracy"]), Above(-HARMLESS)),
         Claim(f"{MAKES} the Jacobian smaller", partial(negative, value=at("jacobian")), Below(1.0), NORM, ".2f"),
-        Claim(
-            f"{MAKES} the network more robust (white-box, mean over epsilons)",
-            partial(negative, value=lambda run: 100 * fmean(run["robust"])),
-            Above(),
-        ),
+        Claim(f"{MAKES} {ROBUST}", partial(negative, value=lambda run: 100 * fmean(run["robust"])), Above()),
     ),
     tables=changes_table,
     figures=changes_figure,

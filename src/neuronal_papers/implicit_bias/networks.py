@@ -33,23 +33,18 @@ FASHION = Recipe(
     data="fashion_mnist",
     optim="sgd",
     lr=0.01,
-    momentum=0.9,
     clip=1.0,
     schedule="one_cycle_linear",
     standard_epochs=2,
     epochs=12,
     batch_size=128,
-    holdout=0.1,
     replay=True,
-    seeds=(0, 1, 2),
     probes=(),
 )
 CIFAR = replace(FASHION, name="CIFAR-10", data="cifar10", model_options={"depth": 3, "width": 8})
 SVHN = replace(FASHION, name="SVHN", data="svhn")
-DIGITS = replace(
-    FASHION, name="digits", data="digits", epochs=2, standard_epochs=1, fraction=0.2, batch_size=64, seeds=(0,)
-)
-ALL_DIGITS = replace(DIGITS, fraction=1.0)
+ALL_DIGITS = replace(FASHION, name="digits", data="digits", epochs=2, standard_epochs=1, batch_size=64, seeds=(0,))
+DIGITS = replace(ALL_DIGITS, fraction=0.2)
 RATES: Mapping[str, Any] = {"rates": (0.01, 0.03, 0.1), "tuning_seeds": (100,)}
 
 SHORT = replace(FASHION, batch_size=256)
@@ -76,9 +71,9 @@ def fixed(recipe: Recipe, coupling: float = -0.5, more: str = "", **options: Any
     return kind(recipe, f"coupling {coupling:g}{more}", coupling=coupling, learn_coupling=False, **options)
 
 
-def with_fixed(*recipes: Recipe) -> tuple[Recipe, ...]:
-    """Each with the standard neuron, with a learnt coupling, and with -0.5."""
-    return tuple(one for recipe in recipes for one in (*pair(recipe), fixed(recipe)))
+def with_fixed(recipe: Recipe) -> tuple[Recipe, ...]:
+    """With the standard neuron, with a learnt coupling, and with -0.5."""
+    return (*pair(recipe), fixed(recipe))
 
 
 def scales(

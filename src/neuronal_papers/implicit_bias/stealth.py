@@ -155,14 +155,11 @@ STEALTH = Reproduction(
     ),
     tables=tables,
     figures=figures,
-    criteria=(
-        "An attack stays hidden if no class of an image that the attacker has not seen changes, and no logit by more than "
-        "1% of the logits' spread."
-    ),
+    criteria="Hidden: no class of an unseen image changes, and no logit by more than 1% of the logits' spread.",
     departs=(
-        "The paper argues and does not try. One hidden layer of 200 units, as in its argument; the trigger is an image with "
-        "noise, and the attacker sees the network and no image of the verification set. This is our second attack: the "
-        "first, along the noise itself, stayed hidden in 42 of 150 cases on the standard network too. Small: 6 epochs in "
-        f"the place of 12, {networks.BATCHES}"
+        "The paper argues and does not try. One hidden layer of 200 units, as there; the trigger is an image with noise; "
+        "the attacker sees the network and no image of the verification set. Our first attack, along the noise itself, "
+        "stayed hidden in 42 of 150 cases on the standard network too; this is the second. Small: 6 epochs in the place of "
+        f"12, {networks.BATCHES}"
     ),
 )
