@@ -224,10 +224,10 @@ BOUNDARY_2D = Reproduction(
     criteria=(
         "A class counts as convex if fewer than 0.5% of the midpoints between its points are of the other class, in the "
         "mean over seeds. The standard network is right on 99.2% of the points (median), so little is left to gain and "
-        "little concavity is needed. The paper's slope that controls how curved arcs are we read as: larger, more curved."
+        "little concavity is needed. The paper says that the slope controls how curved arcs are; we read: larger, more."
     ),
     departs=(
-        "Eight units, no batch norm, Adam at 0.01 for all: numbers of units, couplings and slopes are lost in the text at hand. "
-        "The arrows are drawn by us. Weights are means: the published code sums over units with weights of a half."
+        "Eight units, no batch norm, Adam at 0.01 for all; numbers of units, couplings and slopes are lost in the text at "
+        "hand. The arrows are drawn by us. Weights are means: the published code sums over units with weights of a half."
     ),
 )
