@@ -32,6 +32,7 @@ AXES: dict[str, Callable[[Record], float]] = {
 CHANCE = 0.1
 """Of ten classes, which all data sets here have."""
 ACCURACY = at("accuracy")
+DATA = Column("data", "data", is_text=True)
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -109,9 +110,6 @@ def sorted_networks(result: Result) -> list[Row]:
 def best(run: Row) -> float:
     """The best held-out accuracy of all epochs."""
     return float(max(run["epochs"]))
-
-
-DATA = Column("data", "data", is_text=True)
 
 
 def tables(result: Result) -> list[Table]:

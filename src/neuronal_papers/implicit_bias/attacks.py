@@ -48,6 +48,7 @@ ATTACKS = {
     "transfer": "PGD on the same weights with coupling 0, judged on the network: the paper's protocol",
     "white_box": "the worse of APGD with cross-entropy and with the difference of logits ratio, through the network itself",
 }
+MORE_ROBUST = "implicit bias is more robust than the standard neuron"
 
 
 def white_box(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> Attacked:
@@ -116,9 +117,6 @@ def unmasked(result: Result) -> Evidence:
     names = ", ".join(dict.fromkeys(check["name"] for _, check in every))
     numbers = f"{len(every) - len(failed)} of {len(every)} checks of {len(rows)} networks pass ({names})"
     return Evidence(len(every), len(failed), "".join([numbers, *failed[:1]]))
-
-
-MORE_ROBUST = "implicit bias is more robust than the standard neuron"
 
 
 def _more_robust(curves: Mapping[str, Value]) -> list[Claim]:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from neuronal.data import Split, load
-from neuronal.experiments import Recipe, Record, Work
+from neuronal.experiments import Record, Work
 from neuronal.report import Drawing, blank
 from neuronal_papers.core import Setting
 from neuronal_papers.drawing import Line, dots, set_axes
@@ -29,11 +29,6 @@ def on_the_device(model: nn.Module) -> nn.Module:
     return model.to(torch.accelerator.current_accelerator() or "cpu")
 
 
-def test_images(recipe: Recipe) -> Split:
-    """The test data of a recipe, as its networks see them."""
-    return load(recipe.data).scaled(recipe.scaling).test
-
-
 def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Callable[[Setting, Work], dict[str, Any]]:
     """A measurement whose ``rows`` are what ``look`` finds of every tuned network and seed.
 
@@ -45,8 +40,8 @@ def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Call
     def measure(setting: Setting, work: Work) -> dict[str, Any]:
         def row(record: Record, model: nn.Module) -> Row:
             work.say(f"{look.__name__} of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
-            images = test_images(record.recipe).rows(slice(setting.options.get("images")))
-            return look(record, on_the_device(model), images, setting.options)
+            test = load(record.recipe.data).scaled(record.recipe.scaling).test
+            return look(record, on_the_device(model), test.rows(slice(setting.options.get("images"))), setting.options)
 
         return {"rows": measured(setting, work, look.__name__, row)}
 

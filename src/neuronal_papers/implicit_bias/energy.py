@@ -139,11 +139,9 @@ def figures(result: Result) -> list[Drawing]:
     return [Drawing(sheet.svg, "Where solutions are unique", f"Solutions: {COUNTED}.")]
 
 
-SLOPES = {
-    "slopes": (1.0, 10.0, 100.0),
-    "products": (-100.0, -10.0, -1.0, 0.25, 0.45, 0.55, 0.75, 0.95, 1.05, 1.25, 1.5, 2.0),
-}
-DESCENTS = {"units": 16, "spreads": (0.0, 0.1, 1.0), "rows": 4, "starts": 24, "steps": 10_000, "seed": 0, **SLOPES}
+PRODUCTS = (-100.0, -10.0, -1.0, 0.25, 0.45, 0.55, 0.75, 0.95, 1.05, 1.25, 1.5, 2.0)
+ROWS = {"units": 16, "spreads": (0.0, 0.1, 1.0), "rows": 4, "starts": 24, "steps": 10_000, "seed": 0}
+DESCENTS = {**ROWS, "slopes": (1.0, 10.0, 100.0), "products": PRODUCTS}
 FEW = {**DESCENTS, "slopes": (10.0,), "products": (-1.0, 0.45, 0.75, 1.25), "starts": 4, "steps": 300}
 ENERGY = Reproduction(
     name="implicit_bias/energy",

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from neuronal.convert import convert
-from neuronal.data import Split
+from neuronal.data import Split, load
 from neuronal.experiments import Record, Work
 from neuronal.probes import curvature, jacobian, score
 from neuronal.report import Column, Drawing, Table, table
@@ -28,7 +28,6 @@ from neuronal_papers.implicit_bias.compared import (
     on_test_images,
     pairs,
     side_by_side,
-    test_images,
 )
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
 from neuronal_papers.seeds import NETWORK, OVER_SEEDS, Value, at, by_network, groups, over_seeds, percents
@@ -110,7 +109,7 @@ JACOBIAN = Reproduction(
 @on_test_images
 def added(record: Record, trained: nn.Module, few: Split, options: Mapping[str, Any]) -> dict[str, Any]:
     """A network with every coupling: accuracy, norm of the Jacobian, accuracy under the white-box attack."""
-    test, kinds = test_images(record.recipe), []
+    test, kinds = load(record.recipe.data).scaled(record.recipe.scaling).test, []
     for coupling in options["couplings"]:
         how = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
         model = convert(trained, "implicit_bias", **how).model if coupling else trained

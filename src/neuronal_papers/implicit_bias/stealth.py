@@ -25,6 +25,7 @@ SEEN = 0.01
 """Logits that change by more than this, relative to their own spread, show that something was changed."""
 MOST = 50.0
 """Percent of attacks that have to stay hidden for the attack to count as possible."""
+HEADS = ("triggers", "work", "no class changed", "no logit changed")
 
 
 @on_test_images
@@ -74,9 +75,6 @@ def with_unit(
     hidden.bias[-1] = 1 + reach - hidden.weight[-1] @ x
     new.head.weight[target, -1] = strength / torch.relu(hidden(x[None]))[0, -1]
     return new  # type: ignore[no-any-return]
-
-
-HEADS = ("triggers", "work", "no class changed", "no logit changed")
 
 
 def counts(runs: Sequence[Row]) -> dict[str, Any]:
