@@ -27,47 +27,58 @@ from neuronal.attacks import (
 )
 from neuronal.convert import convert
 from neuronal.data import Split
-from neuronal.experiments import Record, Work
+from neuronal.experiments import Record
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.drawing import BAND, Line, chart
-from neuronal_papers.implicit_bias.compared import KINDS, NAMES, by_data, under_attack
-from neuronal_papers.implicit_bias.networks import ATTACK, CHOSEN, CUT, DIGITS, ENDS, FEW, pair, scales, with_fixed
-from neuronal_papers.implicit_bias.white_box import AT_ONCE, on_test_images, white_box
+from neuronal_papers.drawing import BAND, chart
+from neuronal_papers.implicit_bias import networks
+from neuronal_papers.implicit_bias.compared import (
+    AT_ONCE,
+    KINDS,
+    NAMES,
+    by_data,
+    in_percent,
+    on_test_images,
+    under_attack,
+)
 from neuronal_papers.judge import Above, Claim, Evidence, Fact, Result
-from neuronal_papers.seeds import OVER_SEEDS, at, by_network, percents
+from neuronal_papers.seeds import OVER_SEEDS, Value, at, by_network, percents
 
 ATTACKS = {
     "transfer": "PGD on the same weights with coupling 0, judged on the network: the paper's protocol",
     "white_box": "the worse of APGD with cross-entropy and with the difference of logits ratio, through the network itself",
 }
-SWEEP: Mapping[str, Any] = {
-    "epsilons": (0.0, 0.01, 0.02, 0.03, 0.05, 0.1),
-    "check_epsilon": 0.02,
-    "check_images": 1000,
-    "check_steps": (10, 50, 200),
-}
-FEW_SWEEP = {"epsilons": (0.0, 0.05), "check_epsilon": 0.05, "check_images": 8, "check_steps": (2, 5)}
+MORE_ROBUST = "implicit bias is more robust than the standard neuron"
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
-    """Every network and seed, under both attacks of ``ATTACKS`` at every epsilon; the checks at ``check_epsilon``.
+def white_box(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> Attacked:
+    """APGD with both losses, on every pixel by up to ``epsilon``.
 
-    ``options``: ``epsilons``, ``images``, ``steps``, ``check_epsilon``, ``check_images``, ``check_steps``; ``rates`` and
-    ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
+    ``options``: ``steps`` and, if need be, ``batch_size``.
     """
-    options = setting.options
+    how: Any = {"steps": options["steps"], "batch_size": options.get("batch_size", AT_ONCE)}
+    ball, losses = Ball("inf", epsilon), ("cross_entropy", "dlr")
+    return worst(*(apgd(model, images.x, images.y, ball, loss=loss, **how) for loss in losses))
 
-    def attacked(_: Record, model: nn.Module, test: Split) -> dict[str, Any]:
-        curves: dict[str, list[float]] = {name: [] for name in ATTACKS}
-        for epsilon in options["epsilons"]:
-            for name, found in _both(model, test, epsilon, options).items():
-                curves[name].append(found.robust_accuracy)
-        checks = _checks(model, test.rows(slice(options["check_images"])), options)
-        return {"accuracy": curves, "checks": checks, "images": len(test)}
 
-    rows = on_test_images(setting, work, "robustness", attacked)
-    return {"rows": rows, "epsilons": list(options["epsilons"]), "attacks": ATTACKS}
+def worst(one: Attacked, other: Attacked) -> Attacked:
+    """Input by input the attack that made it err, if one did."""
+    points, new = one.adversarial.clone(), other.success & ~one.success
+    points[new] = other.adversarial[new]
+    return Attacked(points, one.success | other.success, one.queries + other.queries)
+
+
+@on_test_images
+def robustness(_: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Accuracy under both attacks of ``ATTACKS`` at every epsilon; the checks at ``check_epsilon``.
+
+    ``options``: ``epsilons``, ``steps``, ``check_epsilon``, ``check_images``, ``check_steps``.
+    """
+    accuracy: dict[str, list[float]] = {name: [] for name in ATTACKS}
+    for epsilon in options["epsilons"]:
+        for name, attacked in _both(model, test, epsilon, options).items():
+            accuracy[name].append(attacked.robust_accuracy)
+    return {"accuracy": accuracy, "checks": _checks(model, test.rows(slice(options["check_images"])), options)}
 
 
 def _both(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> dict[str, Attacked]:
@@ -108,117 +119,102 @@ def unmasked(result: Result) -> Evidence:
     return Evidence(len(every), len(failed), "".join([numbers, *failed[:1]]))
 
 
-def _more_robust(kind: str, how: str, *path: str) -> Claim:
-    text = f"With {KINDS[kind]}, implicit bias is more robust than the standard neuron {how}"
-    return Claim(text, partial(under_attack, kind=kind, curve=at("accuracy", *path)), Above())
+def _more_robust(curves: Mapping[str, Value]) -> list[Claim]:
+    """Claims for either coupling, by each of the ``curves`` of accuracy, named in words."""
+    return [
+        Claim(f"With {words}, {MORE_ROBUST} {how}", partial(under_attack, kind=kind, curve=curve), Above())
+        for kind, words in KINDS.items()
+        for how, curve in curves.items()
+    ]
 
 
-CHECKS = (
-    *NAMES,
-    Column("check", "check", is_text=True),
-    Column("seed", "seed"),
-    Column("passed", lambda row: "yes" if row["passed"] else "NO"),
-    Column("numbers", "numbers"),
-)
+PASSED = Column("passed", lambda row: "yes" if row["passed"] else "NO")
+CHECKS = (*NAMES, Column("check", "check", is_text=True), Column("seed", "seed"), PASSED, Column("numbers", "numbers"))
 
 
 def tables(result: Result) -> list[Table]:
-    epsilons = result["result"]["epsilons"]
-    columns = [percents(f"epsilon {epsilon:g}", at(place)) for place, epsilon in enumerate(epsilons)]
-    every = by_network(result["result"]["rows"])
-    rows = [
-        {**one, "attack": attack, "runs": [run["accuracy"][attack] for run in one["runs"]]}
-        for one in every
-        for attack in ATTACKS
-    ]
-    runs = [run for one in every for run in one["runs"]]
+    runs = result["result"]["rows"]
+    rows = [{**run, "attack": attack, "left": run["accuracy"][attack]} for run in runs for attack in ATTACKS]
+    columns = [*NAMES, Column("attack", "attack", is_text=True)]
+    columns += [percents(f"epsilon {e:g}", at("left", place)) for place, e in enumerate(result["options"]["epsilons"])]
+    caption = "; ".join([f"accuracy in %, {OVER_SEEDS}", *(f"{name}: {what}" for name, what in ATTACKS.items())])
     checks = [{**check, **run, "check": check["name"]} for run in runs for check in run["checks"]]
-    caption = f"accuracy in %, {OVER_SEEDS}; transfer: {ATTACKS['transfer']}"
     return [
-        table(title_of(result), [*NAMES, Column("attack", "attack", is_text=True), *columns], rows, caption),
+        table(title_of(result), columns, by_network(rows, "name", "neuron", "attack"), caption),
         table("Whether gradients are masked", CHECKS, checks),
     ]
 
 
-def _percent(curves: Any) -> list[list[float]]:
-    return [[100 * value for value in curve] for curve in curves]
-
-
 def figures(result: Result) -> list[Drawing]:
-    found = []
-    for data, networks in by_data(result).items():
-        lines = []
-        for number, one in enumerate(networks.values()):
-            name = f"{one['neuron']}{one['name'].removeprefix(data)}"
-            for attack, style in (("white_box", "-"), ("transfer", ":")):
-                curves = _percent(run["accuracy"][attack] for run in one["runs"])
-                label = f"{name}, {attack.replace('_', '-')}"
-                lines.append(Line(number, label, result["result"]["epsilons"], curves, style))
-        labels = {"xlabel": "epsilon", "ylabel": "accuracy (%)", "ylim": (0, 100)}
-        caption = f"{BAND} Dotted: the paper's protocol."
-        found.append(chart(f"{result['reproduction']}-{data}", data, lines, labels, caption, size=6))
+    found, epsilons, axes = [], result["options"]["epsilons"], AXES | {"xlabel": "epsilon"}
+    for data, kinds in by_data(result).items():
+        lines = [
+            in_percent(number, one, f"{one['neuron']}{one['name'].removeprefix(data)}, {words}", epsilons, curve, style)
+            for number, one in enumerate(kinds.values())
+            for words, curve, style in (("white-box", WHITE_BOX, "-"), ("transfer", TRANSFER, ":"))
+        ]
+        name, caption = f"{result['reproduction']}-{data}", f"{BAND} Dotted: the paper's protocol."
+        found.append(chart(name, data, lines, axes, caption, size=6))
     return found
 
 
+AXES = {"ylabel": "accuracy (%)", "ylim": (0, 100)}
+TRANSFER, WHITE_BOX = at("accuracy", "transfer"), at("accuracy", "white_box")
+CHECKED = {"check_epsilon": 0.02, "check_images": 1000, "check_steps": (10, 50, 200)}
+SWEEP: Mapping[str, Any] = {**networks.ATTACK, "epsilons": (0.0, 0.01, 0.02, 0.03, 0.05, 0.1), **CHECKED}
+FEW_SWEEP = {**networks.FEW, "epsilons": (0.0, 0.05), "check_epsilon": 0.05, "check_images": 8, "check_steps": (2, 5)}
 PGD = Reproduction(
     name="implicit_bias/pgd",
     title="Accuracy against epsilon",
     where="Figure 4",
-    scales=scales(with_fixed, {**ATTACK, **SWEEP}, smoke={**FEW, **FEW_SWEEP}, paper={"images": 10_000}),
-    measure=measure,
+    scales=networks.scales(networks.with_fixed, SWEEP, smoke=FEW_SWEEP),
+    measure=robustness,
     claims=(
-        *(
-            _more_robust(kind, how, attack)
-            for kind in KINDS
-            for attack, how in (("transfer", "by the paper's protocol"), ("white_box", "by a white-box attack"))
-        ),
+        *_more_robust({"by the paper's protocol": TRANSFER, "by a white-box attack": WHITE_BOX}),
         Fact("Gradients are not masked: every check passes for every network", unmasked, beyond_paper=True),
     ),
     tables=tables,
     figures=figures,
-    criteria=f"By the accuracy at all epsilons above 0, their mean: they are points of one curve. {ENDS}",
+    criteria=f"By the accuracy at all epsilons above 0, their mean: they are points of one curve. {networks.ENDS}",
     departs=(
-        f"{CHOSEN} Beside the paper's protocol stands the white-box attack it could not run. Epsilons are our choice, as "
-        f"fractions of the range of a pixel. {CUT} Rates are chosen for accuracy without attack, and differ between the "
-        "neurons. There is no standard network with weight decay or another penalty on its sensitivity, which may be as "
-        "robust."
+        f"{networks.CHOSEN} Beside the paper's protocol stands the white-box attack it could not run. Epsilons are our "
+        "choice, as fractions of the range of a pixel. Rates are chosen for accuracy without attack, and differ between the "
+        "neurons. No standard network with weight decay or another penalty stands beside them, which may be as robust."
     ),
 )
+
+# Pixels moved by Pixle
+
 MOVES = {"restarts": 20, "iterations": 10, "patch": (2, 10), "mapping": "similarity_random"}
 
 
-def moved(setting: Setting, work: Work) -> dict[str, Any]:
-    """Every network and seed while Pixle moves its pixels.
+def _queries(options: Mapping[str, Any]) -> list[int]:
+    """Two at the image itself, then one for each patch that is tried."""
+    return [2 + options["iterations"] * count for count in range(options["restarts"] + 1)]
 
-    ``options``: ``images``, ``restarts``, ``iterations``, ``patch``, ``mapping``; ``rates`` and ``tuning_seeds`` as for
-    :func:`neuronal_papers.tuning.tuned`.
+
+@on_test_images
+def pixels_moved(_: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Accuracy after each number of queries while Pixle moves pixels.
+
+    ``options``: ``restarts``, ``iterations``, ``patch``, ``mapping``.
     """
-    options = {name: setting.options[name] for name in MOVES}
-    # Two queries at the image itself, then one for each patch that is tried.
-    marks = [2 + options["iterations"] * count for count in range(options["restarts"] + 1)]
-
-    def attacked(_: Record, model: nn.Module, test: Split) -> dict[str, Any]:
-        found = pixle(model, test.x, test.y, batch_size=AT_ONCE, **options)
-        asked = torch.where(found.success, found.queries, torch.iinfo(torch.long).max)
-        return {"accuracy": [(asked > mark).double().mean().item() for mark in marks], "images": len(test)}
-
-    return {"rows": on_test_images(setting, work, "pixels_moved", attacked), "queries": marks}
+    found = pixle(model, test.x, test.y, batch_size=AT_ONCE, **{name: options[name] for name in MOVES})
+    needed = torch.where(found.success, found.queries, torch.iinfo(torch.long).max)
+    return {"accuracy": [(needed > count).double().mean().item() for count in _queries(options)]}
 
 
 def moved_tables(result: Result) -> list[Table]:
-    queries = result["result"]["queries"]
+    queries = _queries(result["options"])
     places = sorted({0, len(queries) // 4, len(queries) // 2, len(queries) - 1})
     columns = [*NAMES, *(percents(f"{queries[place]} queries", at("accuracy", place)) for place in places)]
     return [table(title_of(result), columns, by_network(result["result"]["rows"]), f"accuracy in %, {OVER_SEEDS}")]
 
 
 def moved_figures(result: Result) -> list[Drawing]:
-    lines = []
-    for number, one in enumerate(by_network(result["result"]["rows"])):
-        curves = _percent(run["accuracy"] for run in one["runs"])
-        lines.append(Line(number, f"{one['name']}, {one['neuron']}", result["result"]["queries"], curves))
-    labels = {"xlabel": "queries", "ylabel": "accuracy (%)", "ylim": (0, 100)}
-    return [chart(f"{result['reproduction']}-queries", "Pixle", lines, labels, size=6)]
+    every, queries = enumerate(by_network(result["result"]["rows"])), _queries(result["options"])
+    lines = [in_percent(i, one, f"{one['name']}, {one['neuron']}", queries, at("accuracy")) for i, one in every]
+    return [chart(f"{result['reproduction']}-queries", "Pixle", lines, AXES | {"xlabel": "queries"}, size=6)]
 
 
 PIXLE = Reproduction(
@@ -226,13 +222,13 @@ PIXLE = Reproduction(
     title="Accuracy while pixels are moved",
     where="Figure 5",
     scales={
-        **scales(with_fixed, {**MOVES, "images": 1000}, paper={"images": 10_000}),
-        "smoke": Setting(pair(DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2}),
+        **networks.scales(networks.with_fixed, {**MOVES, "images": 1000}),
+        "smoke": Setting(networks.pair(networks.DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2}),
     },
-    measure=moved,
-    claims=tuple(_more_robust(kind, "when pixels are moved") for kind in KINDS),
+    measure=pixels_moved,
+    claims=_more_robust({"when pixels are moved": at("accuracy")}),
     tables=moved_tables,
     figures=moved_figures,
-    criteria=f"By the accuracy after each number of queries, their mean: they are points of one curve. {ENDS}",
-    departs=f"{CHOSEN} Restarts, iterations and patches are those of the attack's own paper. {CUT}",
+    criteria=f"By the accuracy after each number of queries, their mean: they are points of one curve. {networks.ENDS}",
+    departs=f"{networks.CHOSEN} Restarts, iterations and patches are those of the attack's own paper.",
 )

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from neuronal.core.inference import evaluating
 from neuronal.data import arrows, load
 from neuronal.experiments import Work
-from neuronal.geometry import outputs
 from neuronal.models import create_model
-from neuronal.nn import ImplicitBiasLinear
+from neuronal.probes import score
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, title_of
@@ -28,36 +27,46 @@ STEP = 1e-4
 PAIRS = 4000
 CONVEX = 0.5
 """A class of which a smaller percentage of midpoints are of the other class counts as convex."""
+FIXED = {"coupling": "slope", "slope": "coupling"}
+"""What stays the same while a coupling, or a slope, changes."""
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Trains the standard network and every coupling and slope with every seed, all by the same plan.
 
+    Curvature of the boundary (of its strongest tenth at least this), and how far the classes are from being convex.
+
     ``options``: ``units`` of the hidden layer, ``couplings`` at ``slope``, ``slopes`` at ``coupling``, ``epochs``,
     ``seeds``, ``grid`` points per side.
     """
-    options = setting.options
-    data = load("arrows")
+    options, data = setting.options, load("arrows")
+    seeds, grid = options["seeds"], options["grid"]
 
     def shown(item: Mapping[str, Any]) -> dict[str, Any]:
         kind, seed = item["kind"], item["seed"]
         neuron = NEURONS[bool(kind)]
         work.say(f"{kind or neuron}, seed {seed}")
+        shape: Any = {"num_classes": 2, "in_chans": 2, "img_size": 1, "width": options["units"]}
         with seeded(seed):
             fixed = {**kind, "learn_coupling": False} if kind else None
-            model = create_model(
-                "mlp1", neuron, num_classes=2, in_chans=2, img_size=1, width=options["units"], neuron_options=fixed
-            )
+            model: Any = create_model("mlp1", neuron, **shape, neuron_options=fixed)
         fit(model, data.train, Plan(epochs=options["epochs"], batch_size=100, optim="adam", lr=0.01), seed=seed)
-        model = model.cpu().eval()
-        right = outputs(model, data.test.x).argmax(1) == data.test.y
-        row = {"neuron": neuron, **kind, "seed": seed, "accuracy": right.double().mean().item()}
-        return row | _shape(model, options["grid"], item["with_picture"])
+        row = {"neuron": neuron, **kind, "seed": seed, "accuracy": score(model.cpu(), data.test)["accuracy"]}
+        # In float64 and solved to the last digits: small angles are looked at.
+        model.double().features[1].tolerance = 1e-11
+        with evaluating(model):
+            points = boundary(model, grid)
+            row |= {"curvature": 0.0, "hollow": 0.0}
+            if len(points):
+                row["curvature"] = curvature(model, points).quantile(0.9).item()
+                row["hollow"] = min(hollowness(model, grid, label) for label in (0, 1))
+        if item["with_picture"]:
+            row["boundary"] = [[round(place, 3) for place in point] for point in points.tolist()]
+        return row
 
     kinds: list[dict[str, float]] = [{}]
     kinds += [{"coupling": coupling, "slope": options["slope"]} for coupling in options["couplings"]]
     kinds += [{"coupling": options["coupling"], "slope": s} for s in options["slopes"] if s != options["slope"]]
-    seeds = options["seeds"]
     items = [{"kind": kind, "seed": seed, "with_picture": seed == seeds[0]} for kind in kinds for seed in seeds]
     how = {"procedure": "boundary_2d"} | {name: options[name] for name in ("units", "epochs", "grid")}
     return {"rows": work.parts(how, items, shown)}
@@ -66,23 +75,6 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 def _score(model: nn.Module, points: Tensor) -> Tensor:
     logits: Tensor = model(points)
     return logits[:, 1] - logits[:, 0]
-
-
-def _shape(model: nn.Module, grid: int, with_picture: bool) -> dict[str, Any]:
-    """Curvature of the boundary (of its strongest tenth at least this), and how far the classes are from being convex."""
-    # In float64 and solved to the last digits: small angles are looked at.
-    for module in model.double().modules():
-        if isinstance(module, ImplicitBiasLinear):
-            module.tolerance = 1e-11
-    found: dict[str, Any] = {"curvature": 0.0, "hollow": 0.0}
-    with evaluating(model):
-        points = boundary(model, grid)
-        if len(points):
-            found["curvature"] = curvature(model, points).quantile(0.9).item()
-            found["hollow"] = min(hollowness(model, grid, label) for label in (0, 1))
-    if with_picture:
-        found["boundary"] = [[round(place, 3) for place in point] for point in points.tolist()]
-    return found
 
 
 def _grid(grid: int) -> Tensor:
@@ -141,6 +133,10 @@ def _label(one: Row) -> str:
     return "" if one["coupling"] is None else f"coupling {one['coupling']:g}, slope {one['slope']:g}"
 
 
+def _number(key: str) -> Column:
+    return Column(key, lambda one: "" if one[key] is None else f"{one[key]:g}")
+
+
 def more_accurate(result: Result) -> list[Case]:
     """Points of accuracy above the standard network's."""
     standard, *others = networks(result)
@@ -161,7 +157,7 @@ def hollow(result: Result, neuron: str) -> list[Case]:
 
 def bending(result: Result, key: str) -> list[Case]:
     """How much more the boundary bends at the next larger slope, or size of a negative coupling; the other is fixed."""
-    fixed = {"coupling": "slope", "slope": "coupling"}[key]
+    fixed = FIXED[key]
     chosen = [one for one in networks(result)[1:] if one[fixed] == result["options"][fixed] and one["coupling"] < 0]
     return [
         Case(f"{later[key]:g} after {earlier[key]:g}", differences(later, earlier, at("curvature"), 1.0))
@@ -169,33 +165,17 @@ def bending(result: Result, key: str) -> list[Case]:
     ]
 
 
-def _number(key: str) -> Column:
-    return Column(key, lambda one: "" if one[key] is None else f"{one[key]:g}")
-
-
-COLUMNS = (
-    NEURON,
-    _number("coupling"),
-    _number("slope"),
-    percents("accuracy (%)", at("accuracy")),
-    over_seeds("curvature", at("curvature"), ".2g"),
-    percents("hollow (%)", at("hollow")),
-)
-CAPTION = (
-    f"{OVER_SEEDS}; curvature: of the strongest tenth of the boundary; hollow: pairs of a class whose middle is of the "
-    "other class, for the rounder of the two"
-)
-
-
 def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, networks(result), CAPTION)]
+    columns = [NEURON, *map(_number, FIXED), percents("accuracy (%)", at("accuracy"))]
+    columns += [over_seeds("curvature", at("curvature"), ".2g"), percents("hollow (%)", at("hollow"))]
+    what = "curvature: of the strongest tenth of the boundary; hollow: midpoints of the rounder class that are of the other"
+    return [table(title_of(result), columns, networks(result), f"{OVER_SEEDS}; {what}")]
 
 
 def figures(result: Result) -> list[Drawing]:
     shown = [row for row in result["result"]["rows"] if "boundary" in row]
-    options, points = result["options"], arrows().train
-    found = []
-    for title, key, fixed in (("Couplings", "coupling", "slope"), ("Slopes", "slope", "coupling")):
+    options, points, found = result["options"], arrows().train, []
+    for key, fixed in FIXED.items():
         with blank(f"{result['reproduction']}-{key}") as sheet:
             for label, shade in ((0, "#f2e3a0"), (1, "#c4d8ee")):
                 x, y = points.x[points.y == label].T
@@ -209,47 +189,31 @@ def figures(result: Result) -> list[Drawing]:
             sheet.axes.grid(visible=False)
             sheet.axes.legend(markerscale=3, fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
         what = f"Boundaries of networks of {options['units']} units between the arrows, first seed"
-        found.append(Drawing(sheet.svg, title, f"{what}; {fixed} {options[fixed]:g}."))
+        found.append(Drawing(sheet.svg, f"{key.capitalize()}s", f"{what}; {fixed} {options[fixed]:g}."))
     return found
 
 
-PLANE: Mapping[str, Any] = {
-    "units": 8,
-    "slope": 10.0,
-    "couplings": (-0.1, -0.5, -2.0, 0.05),
-    "coupling": -0.5,
-    "slopes": (1.0, 10.0, 30.0),
-    "epochs": 100,
-    "grid": 61,
-    "seeds": tuple(range(10)),
-}
+COUPLINGS = {"couplings": (-0.1, -0.5, -2.0, 0.05), "coupling": -0.5}
+SLOPES = {"slopes": (1.0, 10.0, 30.0), "slope": 10.0}
+PLANE = {**COUPLINGS, **SLOPES, "units": 8, "epochs": 100, "grid": 61, "seeds": tuple(range(10))}
 TINY = {**PLANE, "couplings": (-0.5, -1.0), "slopes": (3.0, 10.0), "epochs": 2, "grid": 21, "seeds": (0,)}
-MORE = {"couplings": (-0.1, -0.5, -1.0, -2.0, 0.05), "slopes": (1.0, 3.0, 10.0, 30.0)}
-FULL = {**PLANE, **MORE, "epochs": 400, "grid": 201}
-MIDPOINTS: Any = {"unit": "% of midpoints outside the rounder class", "digits": ".2f"}
+MORE = {"couplings": (-0.1, -0.5, -1.0, -2.0, 0.05), "slopes": (1.0, 3.0, 10.0, 30.0), "epochs": 400, "grid": 201}
+FOLLOWS = "Implicit-bias networks follow the shape of the classes better than a standard one of the same size"
+HOLLOW = "Implicit bias, at some coupling and slope, makes a shape that is not convex"
+MIDPOINTS = ("% of midpoints outside the rounder class", ".2f")
 BENDS = "more curvature of the boundary's strongest tenth"
 BOUNDARY_2D = Reproduction(
     name="implicit_bias/boundary_2d",
     title="Boundaries between two arrows in the plane",
     where="Figure 2",
-    scales={"smoke": Setting(options=TINY), "small": Setting(options=PLANE), "paper": Setting(options=FULL)},
+    scales={"smoke": Setting(options=TINY), "small": Setting(options=PLANE), "paper": Setting(options=PLANE | MORE)},
     measure=measure,
     claims=(
+        Claim(FOLLOWS, more_accurate, Above()),
         Claim(
-            "Implicit-bias networks follow the shape of the classes better than a standard one of the same size",
-            more_accurate,
-            Above(),
+            "A standard network makes a convex polygon", partial(hollow, neuron="standard"), Below(CONVEX), *MIDPOINTS
         ),
-        Claim(
-            "A standard network makes a convex polygon", partial(hollow, neuron="standard"), Below(CONVEX), **MIDPOINTS
-        ),
-        Claim(
-            "Implicit bias, at some coupling and slope, makes a shape that is not convex",
-            partial(hollow, neuron="implicit_bias"),
-            Above(CONVEX),
-            needs="some",
-            **MIDPOINTS,
-        ),
+        Claim(HOLLOW, partial(hollow, neuron="implicit_bias"), Above(CONVEX), *MIDPOINTS, needs="some"),
         *(
             Claim(f"The boundary becomes more curved with the {what}", partial(bending, key=key), Above(), BENDS)
             for key, what in (("coupling", "size of a negative coupling"), ("slope", "slope"))
@@ -259,12 +223,11 @@ BOUNDARY_2D = Reproduction(
     figures=figures,
     criteria=(
         "A class counts as convex if fewer than 0.5% of the midpoints between its points are of the other class, in the "
-        "mean over seeds; seeds with more are counted. The standard network is right on 99.2% of the points already "
-        "(median), so little is left to gain and little concavity is needed. The paper says that the slope controls how "
-        "curved arcs are; we read this as: a larger slope, more curvature."
+        "mean over seeds. The standard network is right on 99.2% of the points (median), so little is left to gain and "
+        "little concavity is needed. The paper says that the slope controls how curved arcs are; we read: larger, more."
     ),
     departs=(
-        "Eight units, no batch norm, Adam at 0.01 for all; the number of units, couplings and slopes are lost in the text "
-        "at hand. The arrows are drawn by us. Weights are means: the published code sums over units with weights of a half."
+        "Eight units, no batch norm, Adam at 0.01 for all; numbers of units, couplings and slopes are lost in the text at "
+        "hand. The arrows are drawn by us. Weights are means: the published code sums over units with weights of a half."
     ),
 )

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from math import inf
-from random import Random
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuronal.experiments import Work
 from neuronal.nn import ImplicitBiasLinear
-from neuronal.report import MARKERS, Column, Drawing, Table, blank, colour, plain_numbers, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import MARKERS, Column, Drawing, blank, colour, plain_numbers
+from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import Row
+from neuronal_papers.seeds import Row, groups
 
 SAME = 1e-3
 """Solutions are the same if no unit differs by more than this over the slope."""
@@ -39,24 +38,28 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     coupling and slope), ``seed``.
     """
     options = setting.options
-
-    def noise(purpose: str, *shape: int) -> Tensor:
-        seed = Random(f"{options['seed']} {purpose}").getrandbits(63)
-        return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-    a = torch.cat([spread * noise("", options["rows"], options["units"]) for spread in options["spreads"]])
+    noise = partial(torch.randn, generator=torch.Generator().manual_seed(options["seed"]), dtype=torch.float64)
+    a = torch.cat([spread * noise(options["rows"], options["units"]) for spread in options["spreads"]])
+    ways = noise(options["starts"], *a.shape)
 
     def solutions(item: Mapping[str, Any]) -> dict[str, Any]:
-        slope, product = item["slope"], item["product"]
-        work.say(f"slope {slope:g}, coupling x slope {product:g}")
-        # Places far apart, close together, and the row itself; of its own numbers, whatever is looked at before it.
-        size = torch.logspace(-3, 0.5, options["starts"], dtype=torch.float64)[:, None, None] * (1 + 1 / slope)
-        starts = a + size * noise(f"slope {slope:g}, product {product:g}", len(size), *a.shape)
+        slope, coupling = item["slope"], item["product"] / item["slope"]
+        work.say(f"slope {slope:g}, coupling {coupling:g}")
+        # Places far apart, close together, and the row itself.
+        size = torch.logspace(-3, 0.5, len(ways), dtype=torch.float64)[:, None, None] * (1 + 1 / slope)
+        starts = a + size * ways
         starts[0] = a
-        found, steep = descend(starts, a, product / slope, slope, options["steps"])
+        found, steep = descend(starts, a, coupling, slope, options["steps"])
         settled = steep < CRITICAL
         counts = [distinct(found[settled[:, i], i], SAME / slope) for i in range(len(a))]
-        solved = _solved(a, product / slope, slope, found[0]) if product < 1 else None
+        solved = None
+        if item["product"] < 1:
+            units: Any = {"in_features": a.shape[1], "out_features": a.shape[1], "bias": False, "tolerance": 1e-10}
+            layer = ImplicitBiasLinear(**units, coupling=coupling, slope=slope, learn_coupling=False).double()
+            nn.init.eye_(layer.weight)
+            z = layer(a).detach()
+            steepest = gradient(z, a, coupling, slope).abs().max().item()
+            solved = {"steepest": steepest, "from_descent": (found[0] - z).abs().max().item()}
         return {**item, "solutions": counts, "settled": settled.double().mean().item(), "solved": solved}
 
     items = [{"slope": slope, "product": product} for slope in options["slopes"] for product in options["products"]]
@@ -78,18 +81,6 @@ def distinct(found: Tensor, within: float) -> int:
         if not any(bool((row - other).abs().max() <= within) for other in kept):
             kept.append(row)
     return len(kept)
-
-
-def _solved(a: Tensor, coupling: float, slope: float, descended: Tensor) -> dict[str, float]:
-    """The layer's solution: how steep the energy is there, and how far from it descent ended."""
-    units = a.shape[1]
-    fixed: Any = {"coupling": coupling, "slope": slope, "learn_coupling": False, "tolerance": 1e-10}
-    layer = ImplicitBiasLinear(units, units, bias=False, **fixed).double()
-    with torch.no_grad():
-        layer.weight.copy_(torch.eye(units))
-        z = layer(a)
-    steepest = gradient(z, a, coupling, slope).abs().max().item()
-    return {"steepest": steepest, "from_descent": (descended - z).abs().max().item()}
 
 
 def most(rows: Iterable[Row]) -> int:
@@ -122,30 +113,21 @@ def several(result: Result) -> Evidence:
     return Evidence(len(above), 0, numbers, undecided=int(most(above) < 2))
 
 
-def _solved_column(head: str, key: str, otherwise: str) -> Column:
-    return Column(head, lambda row: f"{row['solved'][key]:.0e}" if row["solved"] else otherwise)
-
-
+COUNTED = "most of any row, by descents of the energy from many places"
 COLUMNS = (
     Column("slope", "slope", "g"),
     Column("coupling x slope", "product", "g"),
     Column("solutions found", lambda row: most([row])),
     Column("settled (%)", lambda row: 100 * row["settled"], ".0f"),
-    _solved_column("slope of the energy", "steepest", ""),
-    _solved_column("from descent", "from_descent", "refused"),
+    Column("slope of the energy", lambda row: f"{row['solved']['steepest']:.0e}" if row["solved"] else ""),
+    Column("from descent", lambda row: f"{row['solved']['from_descent']:.0e}" if row["solved"] else "refused"),
 )
-COUNTED = "most of any row, by descents of the energy from many places"
-
-
-def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, result["result"]["rows"], f"solutions: {COUNTED}")]
 
 
 def figures(result: Result) -> list[Drawing]:
-    rows = sorted(result["result"]["rows"], key=lambda row: float(row["product"]))
+    rows = sorted(result["result"]["rows"], key=lambda row: (row["slope"], row["product"]))
     with blank(f"{result['reproduction']}-solutions") as sheet:
-        for number, slope in enumerate(sorted({row["slope"] for row in rows})):
-            own = [row for row in rows if row["slope"] == slope]
+        for number, ((slope,), own) in enumerate(groups(rows, "slope").items()):
             style: Any = {"color": colour(number), "marker": MARKERS[number], "label": f"slope {slope:g}"}
             sheet.axes.plot([row["product"] for row in own], [most([row]) for row in own], **style)
         sheet.axes.axvline(0.5, color="#444444", linestyle=":", label="the paper's bound")
@@ -157,16 +139,9 @@ def figures(result: Result) -> list[Drawing]:
     return [Drawing(sheet.svg, "Where solutions are unique", f"Solutions: {COUNTED}.")]
 
 
-DESCENTS: Mapping[str, Any] = {
-    "units": 16,
-    "spreads": (0.0, 0.1, 1.0),
-    "rows": 4,
-    "starts": 24,
-    "steps": 10_000,
-    "slopes": (1.0, 10.0, 100.0),
-    "products": (-100.0, -10.0, -1.0, 0.25, 0.45, 0.55, 0.75, 0.95, 1.05, 1.25, 1.5, 2.0),
-    "seed": 0,
-}
+PRODUCTS = (-100.0, -10.0, -1.0, 0.25, 0.45, 0.55, 0.75, 0.95, 1.05, 1.25, 1.5, 2.0)
+ROWS = {"units": 16, "spreads": (0.0, 0.1, 1.0), "rows": 4, "starts": 24, "steps": 10_000, "seed": 0}
+DESCENTS = {**ROWS, "slopes": (1.0, 10.0, 100.0), "products": PRODUCTS}
 FEW = {**DESCENTS, "slopes": (10.0,), "products": (-1.0, 0.45, 0.75, 1.25), "starts": 4, "steps": 300}
 ENERGY = Reproduction(
     name="implicit_bias/energy",
@@ -181,14 +156,10 @@ ENERGY = Reproduction(
     claims=(
         Fact("The solution is the point of lowest energy", lowest),
         Fact("It is unique for every negative coupling and up to 1 / (2 slope)", partial(unique, low=-inf, high=0.5)),
-        Fact(
-            "With equal weights the bound is twice as large, 1 / slope",
-            partial(unique, low=0.5, high=1.0),
-            beyond_paper=True,
-        ),
+        Fact("With equal weights the bound is twice as large, 1 / slope", partial(unique, low=0.5, high=1.0), True),
         Fact("Above a threshold there can be several solutions", several),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS, f"solutions: {COUNTED}"),
     figures=figures,
     criteria="Solutions are counted by descents from many places; points closer than a thousandth of 1 / slope are one.",
     departs="Not a figure of the paper: its propositions, tried out on random rows.",

@@ -9,61 +9,39 @@ from typing import Any
 from torch import nn
 
 from neuronal.data import Split
-from neuronal.experiments import Recipe, Record, Work
+from neuronal.experiments import Recipe, Record
 from neuronal.report import Column, Drawing, Table, blank, table
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import dots
-from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, against_standard, by_data
-from neuronal_papers.implicit_bias.jacobian import couplings
-from neuronal_papers.implicit_bias.networks import ATTACK, CHOSEN, CIFAR, CUT, FEW, fixed, kind, pair, scales
-from neuronal_papers.implicit_bias.white_box import on_test_images, white_box
-from neuronal_papers.judge import Above, Case, Claim, Result, Within
-from neuronal_papers.seeds import OVER_SEEDS, Row, at, by_network, differences, percents
+from neuronal_papers.implicit_bias import networks
+from neuronal_papers.implicit_bias.attacks import white_box
+from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, against_standard, by_data, on_test_images
+from neuronal_papers.judge import Above, Case, Claim, Result
+from neuronal_papers.seeds import OVER_SEEDS, Row, at, by_network, percents
 
-SAME = 1.0
-"""Points of accuracy under attack within which one iteration counts as as good as a solve: ten of a thousand images."""
 ONCE = ", one iteration"
 """What names of kinds end with that take one iteration in the place of a solve."""
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
-    """Every network and seed: accuracy, accuracy under the white-box attack, couplings and slopes.
+@on_test_images
+def variants(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Accuracy, accuracy under the white-box attack, couplings and slopes.
 
-    ``options``: ``epsilon``, ``images``, ``steps`` and, if need be, ``batch_size``; ``rates`` and
-    ``tuning_seeds`` as for :func:`neuronal_papers.tuning.tuned`.
+    ``options``: ``epsilon``, ``steps`` and, if need be, ``batch_size``.
     """
-    options = setting.options
-
-    def attacked(record: Record, model: nn.Module, test: Split) -> dict[str, Any]:
-        row = {key: record.metrics[key] for key in ("accuracy", "parameters")}
-        left = white_box(model, test, options["epsilon"], options).robust_accuracy
-        return {**row, "robust": left, "couplings": couplings(model), "slopes": slopes(model)}
-
-    rows = on_test_images(setting, work, "variants", attacked)
-    return {"rows": rows, "epsilon": options["epsilon"], "images": options["images"]}
-
-
-def slopes(model: nn.Module) -> list[float]:
-    """Of every implicit-bias layer."""
-    layers: list[Any] = [module for module in model.modules() if hasattr(module, "log_slope")]
-    return [layer.slope.item() for layer in layers]
+    layers: list[Any] = [module for module in model.modules() if hasattr(module, "raw_coupling")]
+    return {
+        "accuracy": record.metrics["accuracy"],
+        "robust": white_box(model, test, options["epsilon"], options).robust_accuracy,
+        "couplings": [layer.coupling.tolist() for layer in layers],
+        "slopes": [layer.slope.item() for layer in layers],
+    }
 
 
 def more_robust(result: Result) -> list[Case]:
     """Points above the standard neuron, of every kind but the paper's own, which is judged where its claims are."""
-    others = {kind for networks in by_data(result).values() for kind in networks} - {"standard", LEARNT}
+    others = {kind for kinds in by_data(result).values() for kind in kinds} - {"standard", LEARNT}
     return against_standard(result, at("robust"), *others)
-
-
-def behind(result: Result) -> list[Case]:
-    """Points under attack by which networks with one iteration are above those whose equation is solved."""
-    every, cases = by_data(result), []
-    for data, networks in every.items():
-        for name in [name for name in networks if name.endswith(ONCE)]:
-            kind = name.removesuffix(ONCE)
-            values = differences(networks[name], networks[LEARNT if kind == "learnt" else kind], at("robust"))
-            cases.append(Case(f"{data}, " * (len(every) > 1) + kind, values))
-    return cases
 
 
 def learnt(network: Row) -> str:
@@ -76,24 +54,19 @@ def learnt(network: Row) -> str:
 
 
 def tables(result: Result) -> list[Table]:
-    columns = [
-        *NAMES,
-        percents("accuracy (%)", at("accuracy")),
-        percents(f"at epsilon {result['result']['epsilon']:g} (%)", at("robust")),
-        Column("couplings and slopes", learnt),
-    ]
+    robust = percents(f"at epsilon {result['options']['epsilon']:g} (%)", at("robust"))
+    columns = [*NAMES, percents("accuracy (%)", at("accuracy")), robust, Column("couplings and slopes", learnt)]
     return [table(title_of(result), columns, by_network(result["result"]["rows"]), OVER_SEEDS)]
 
 
 def figures(result: Result) -> list[Drawing]:
-    found = []
-    for data, networks in by_data(result).items():
+    found, attack = [], f"accuracy under attack, epsilon {result['options']['epsilon']:g} (%)"
+    for data, kinds in by_data(result).items():
         with blank(f"{result['reproduction']}-{data}-kinds") as sheet:
-            for number, (kind, one) in enumerate(networks.items()):
+            for number, (kind, one) in enumerate(kinds.items()):
                 x, y = ([100 * run[key] for run in one["runs"]] for key in ("robust", "accuracy"))
                 dots(sheet.axes, number, x, y, kind)
-            attacked = f"accuracy under attack, epsilon {result['result']['epsilon']:g} (%)"
-            sheet.axes.set(xlabel=attacked, ylabel="test accuracy (%)")
+            sheet.axes.set(xlabel=attack, ylabel="test accuracy (%)")
             # Points are everywhere, so the names are below.
             sheet.axes.legend(fontsize=6, ncol=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
         found.append(Drawing(sheet.svg, data, "Accuracy with and without attack. Every seed a point."))
@@ -101,99 +74,62 @@ def figures(result: Result) -> list[Drawing]:
 
 
 def _lite(recipe: Recipe) -> tuple[Recipe, ...]:
-    once: dict[str, dict[str, Any]] = {"learnt": {}}
-    once |= {f"coupling {size:g}": {"coupling": size, "learn_coupling": False} for size in (-0.5, -0.05)}
-    lite = (kind(recipe, f"{name}{ONCE}", **options, steps=1) for name, options in once.items())
-    return (*pair(recipe), fixed(recipe), fixed(recipe, -0.05), *lite)
+    solved = (networks.fixed(recipe), networks.fixed(recipe, -0.05))
+    once = (networks.fixed(recipe, size, ONCE, steps=1) for size in (-0.5, -0.05))
+    return (*networks.pair(recipe), *solved, networks.kind(recipe, f"learnt{ONCE}", steps=1), *once)
 
 
 def _learnt(recipe: Recipe) -> tuple[Recipe, ...]:
-    return (
-        *pair(recipe),
-        kind(recipe, "coupling per channel", per_channel=True),
-        kind(recipe, "slope learnt", learn_slope=True),
-        kind(recipe, "both", per_channel=True, learn_slope=True),
+    options = {"coupling per channel": {"per_channel": True}, "slope learnt": {"learn_slope": True}}
+    options["both"] = options["coupling per channel"] | options["slope learnt"]
+    return (*networks.pair(recipe), *(networks.kind(recipe, name, **own) for name, own in options.items()))
+
+
+def _transformer(recipe: Recipe, **own: Any) -> tuple[Recipe, ...]:
+    training: Any = {"optim": "adamw", "lr": 5e-4, "weight_decay": 0.05, "schedule": "cosine", "warmup": 0.1}
+    return networks.pair(
+        replace(recipe, name=f"{recipe.name} transformer", model="vit_tiny", standard_epochs=1, **training | own)
     )
 
 
-ONE: Mapping[str, Any] = {**ATTACK, "epsilon": 0.02}
-FEW_ONE: Mapping[str, Any] = {**FEW, "epsilon": 0.05}
+ONE: Mapping[str, Any] = {**networks.ATTACK, "epsilon": 0.02}
+FEW_ONE: Mapping[str, Any] = {**networks.FEW, "epsilon": 0.05}
 ROBUST = Claim("More robust under a white-box attack than the standard neuron", more_robust, Above(), beyond_paper=True)
-ALIKE = Claim("One iteration is as robust as a solve, within a point", behind, Within(SAME), beyond_paper=True)
 LITE = Reproduction(
     name="implicit_bias/lite",
     title="One iteration in the place of a solve",
     where="the authors' published code",
-    scales=scales(_lite, ONE, smoke=FEW_ONE, paper={"images": 10_000}),
-    measure=measure,
-    claims=(ROBUST, ALIKE),
+    scales=networks.scales(_lite, ONE, smoke=FEW_ONE),
+    measure=variants,
+    claims=(ROBUST,),
     tables=tables,
     figures=figures,
-    departs=f"{CHOSEN} {CUT}",
+    departs=networks.CHOSEN,
 )
-LEARNED = Reproduction(
+LEARNED = replace(
+    LITE,
     name="implicit_bias/learned",
     title="Where couplings and slopes go when they are learnt",
     where="Discussion (future work)",
-    scales=scales(_learnt, ONE, smoke=FEW_ONE, paper={"images": 10_000}),
-    measure=measure,
-    claims=(ROBUST,),
-    tables=tables,
-    figures=figures,
-    departs=f"{CHOSEN} A learnt coupling cannot go beyond 0.9 / slope, which is +0.09 at slope 10. {CUT}",
+    scales=networks.scales(_learnt, ONE, smoke=FEW_ONE),
+    departs=f"{networks.CHOSEN} A learnt coupling cannot go beyond 0.9 / slope, which is +0.09 at slope 10.",
 )
-TRANSFORMER = replace(
-    CIFAR,
-    name="CIFAR-10 transformer",
-    model="vit_tiny",
-    model_options={"depth": 6},
-    optim="adamw",
-    lr=5e-4,
-    weight_decay=0.05,
-    schedule="cosine",
-    warmup=0.1,
-    standard_epochs=1,
-    epochs=20,
-    crop=4,
-    flip=True,
-)
-SHORT_TRANSFORMER = replace(
-    TRANSFORMER,
-    name="Fashion-MNIST transformer",
-    data="fashion_mnist",
-    model_options={"depth": 3},
-    fraction=0.25,
-    epochs=10,
-    batch_size=256,
-)
-TINY_TRANSFORMER = replace(
-    TRANSFORMER,
-    name="digits transformer",
-    data="digits",
-    model_options={"depth": 1, "width": 12, "num_heads": 2},
-    epochs=2,
-    fraction=0.2,
-    crop=0,
-    flip=False,
-    seeds=(0,),
-)
-BLOCKS: Mapping[str, Any] = {"rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,), "batch_size": 250}
-TRANSFORMERS = Reproduction(
+BLOCKS: Mapping[str, Any] = {**ONE, "rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,), "batch_size": 250}
+CROPPED = {"crop": 4, "flip": True}
+FEW_BLOCKS = {"depth": 1, "width": 12, "num_heads": 2}
+TRANSFORMERS = replace(
+    LEARNED,
     name="implicit_bias/transformer",
     title="Implicit bias in the perceptrons of a vision transformer",
-    where="Discussion (future work)",
     scales={
-        "smoke": Setting(pair(TINY_TRANSFORMER), FEW_ONE),
-        "small": Setting(pair(SHORT_TRANSFORMER), {**ONE, **BLOCKS}),
-        "paper": Setting(pair(replace(TRANSFORMER, model_options=(), epochs=100)), {**ONE, **BLOCKS}),
+        "smoke": Setting(_transformer(networks.DIGITS, model_options=FEW_BLOCKS, batch_size=128), FEW_ONE),
+        "small": Setting(
+            _transformer(networks.SHORT, model_options={"depth": 3}, fraction=0.25, epochs=10, **CROPPED), BLOCKS
+        ),
+        "paper": Setting(_transformer(networks.CIFAR, model_options=(), epochs=100, **CROPPED), BLOCKS),
     },
-    measure=measure,
-    claims=(ROBUST,),
-    tables=tables,
-    figures=figures,
     departs=(
-        "The paper suggests it and does not try. Small: Fashion-MNIST in the place of CIFAR-10 and a quarter of its "
-        "training images, three blocks in the place of twelve, 10 epochs in the place of 100, batches of 256 in the "
-        "place of 128."
+        "The paper suggests it and does not try. Small: Fashion-MNIST in the place of CIFAR-10, a quarter of its training "
+        "images, three blocks in the place of twelve, 10 epochs in the place of 100, batches of 256 in the place of 128."
     ),
 )

@@ -11,11 +11,11 @@ NOISE = np.array([-0.004, 0.0, 0.004])
 """How much seeds differ, in the same way for both neurons and not."""
 
 
-def outcomes(name, rows, recipes=(), **result):
+def outcomes(name, rows, recipes=()):
     """The outcomes of all claims of a reproduction, on these rows."""
     one = reproductions()[f"implicit_bias/{name}"]
     facts = {"command": "", "scale": "small", "recipes": recipes, "options": one.scales["small"].options}
-    return {finding.claim: finding for finding in one.findings({**facts, "result": {"rows": rows, **result}})}
+    return {finding.claim: finding for finding in one.findings({**facts, "result": {"rows": rows}})}
 
 
 def outcome(found, *words):
@@ -35,29 +35,24 @@ def beside(standard, own, make, kind=""):
 
 
 def attacked(share):
-    checks = [{"name": "a check", "passed": share < 0.7, "numbers": "5 of 6"}]
-    return {"accuracy": {"transfer": [0.9, share], "white_box": [0.9, 1 - share]}, "checks": checks}
+    curves = {"transfer": [0.9, share], "white_box": [0.9, 1 - share]}
+    return {"accuracy": curves, "checks": [{"name": "a check", "passed": share < 0.7, "numbers": "5 of 6"}]}
 
 
-@pytest.mark.parametrize(
-    ("own", "transfer", "white_box"),
-    [(0.6, "holds", "fails"), (0.4, "fails", "holds"), (0.5, "inconclusive", "inconclusive")],
-)
+@pytest.mark.parametrize(("own", "transfer"), [(0.6, "holds"), (0.4, "fails"), (0.5, "inconclusive")])
 @pytest.mark.parametrize(("kind", "words"), [("", "learnt coupling"), (", coupling -0.5", "coupling -0.5")])
-def test_robustness_is_judged_by_each_attack(own, transfer, white_box, kind, words):
-    rows = beside(0.5 + NOISE, own - NOISE, attacked, kind)
-    found = outcomes("pgd", rows, epsilons=[0.0, 0.1])
+def test_robustness_is_judged_by_each_attack(own, transfer, kind, words):
+    found = outcomes("pgd", beside(0.5 + NOISE, own - NOISE, attacked, kind))
     assert outcome(found, words, "protocol") == transfer
-    assert outcome(found, words, "white-box") == white_box
+    assert outcome(found, words, "white-box") == {"holds": "fails", "fails": "holds"}.get(transfer, transfer)
     assert outcome(found, "masked") == "holds"
 
 
 def test_one_check_that_fails_is_named():
-    rows = beside([0.5, 0.5, 0.5], [0.5, 0.9, 0.5], attacked)
-    found = next(one for one in outcomes("pgd", rows, epsilons=[0.0, 0.1]).values() if "masked" in one.claim)
-    assert found.outcome == "false as stated"
-    assert "5 of 6 checks" in found.numbers
-    assert "implicit_bias, seed 1: a check (5 of 6)" in found.numbers
+    *_, finding = outcomes("pgd", beside([0.5, 0.5, 0.5], [0.5, 0.9, 0.5], attacked)).values()
+    assert finding.outcome == "false as stated"
+    assert "5 of 6 checks" in finding.numbers
+    assert "implicit_bias, seed 1: a check (5 of 6)" in finding.numbers
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(0.5, "holds"), (2.0, "fails"), (1.0, "inconclusive")])
@@ -77,9 +72,9 @@ def test_a_coupling_is_compared_with_the_same_network_without():
         for c, accuracy in ((0.0, 0.9), (-0.1, 0.899)):
             row = {"name": "A", "seed": seed, "coupling": c, "accuracy": accuracy + seed / 10}
             rows.append({**row, "jacobian": 2 + c, "robust": [0.5 - c]})
-    assert [one.outcome for one in outcomes("transfer", rows, epsilons=[0.1]).values()] == ["holds"] * 3
+    assert [one.outcome for one in outcomes("transfer", rows).values()] == ["holds"] * 3
     rows[3]["accuracy"] -= 0.1
-    assert outcome(outcomes("transfer", rows, epsilons=[0.1]), "costs") == "inconclusive"
+    assert outcome(outcomes("transfer", rows), "costs") == "inconclusive"
 
 
 def curves(points, field):
@@ -97,12 +92,10 @@ def curves(points, field):
 
 
 def test_less_data_may_be_as_good_as_all():
-    rows, recipes = curves([(0.5, 0.8 + NOISE, 0.95 - NOISE), (1, 0.9 + NOISE, 0.9 - NOISE)], "fraction")
-    found = outcomes("data_fraction", rows, recipes)
-    assert outcome(found, "some share") == "holds"
-    assert outcome(found, "same data") == "inconclusive"
-    rows, recipes = curves([(0.5, 0.8 + NOISE, 0.8 - NOISE), (1, 0.9 + NOISE, 0.8 - NOISE)], "fraction")
-    assert [one.outcome for one in outcomes("data_fraction", rows, recipes).values()] == ["fails", "fails"]
+    for half, whole, expected in ((0.95, 0.9, ["holds", "inconclusive"]), (0.8, 0.8, ["fails", "fails"])):
+        points = [(0.5, 0.8 + NOISE, half - NOISE), (1, 0.9 + NOISE, whole - NOISE)]
+        found = outcomes("data_fraction", *curves(points, "fraction"))
+        assert [one.outcome for one in found.values()] == expected
 
 
 def test_a_failed_run_counts_as_chance_and_is_named():
@@ -111,7 +104,6 @@ def test_a_failed_run_counts_as_chance_and_is_named():
     (finding,) = outcomes("expressivity", *curves([(1, 0.5 + NOISE, [0.6, None, 0.6])], "width")).values()
     assert finding.outcome == "inconclusive"
     assert "implicit_bias seed 1 failed" in finding.numbers
-    assert "-20.00" not in finding.numbers
     assert f"{(10 * 2 - 40) / 3:+.2f}" in finding.numbers
 
 
@@ -131,32 +123,24 @@ def test_epochs_are_compared_with_those_of_the_standard_network(own, half, fewer
     for row in rows:
         reached = 12 if row["neuron"] == "standard" else own
         row["epochs"] = [0.1 if epoch < reached else 0.9 for epoch in range(1, 13)]
-    found = outcomes("learning_speed", rows, recipes)
-    assert outcome(found, "half") == half
-    assert outcome(found, "fewer") == fewer
+    assert [one.outcome for one in outcomes("learning_speed", rows, recipes).values()] == [half, fewer]
 
 
-def test_kinds_are_compared_with_the_standard_neuron_and_iterations_with_their_solve():
+def test_kinds_are_compared_with_the_standard_neuron_and_not_the_papers_own():
     def kind(value):
-        return {"accuracy": 0.9, "robust": value, "couplings": [[-0.5]], "slopes": [10.0]}
+        return {"robust": value}
 
     rows = beside(0.1 + NOISE, 0.1 - NOISE, kind) + runs(0.5 - NOISE, kind, "Fashion-MNIST, coupling -0.5")
-    found = outcomes("learned", rows, epsilon=0.02)
-    assert outcome(found, "robust") == "holds"
-    for gap, expected in ((0.3, "fails"), (0.0, "holds"), (0.01, "inconclusive")):
-        once = runs(0.5 - NOISE - gap + NOISE / 100, kind, "Fashion-MNIST, coupling -0.5, one iteration")
-        assert outcome(outcomes("lite", rows + once, epsilon=0.02), "One iteration") == expected
+    assert outcome(outcomes("lite", rows), "robust") == "holds"
 
 
 def test_one_attack_that_stays_hidden_refutes_that_there_is_none():
     def tried(logits):
         return {"works": [True, True], "classes": [0, 0], "logits": [0.5, logits]}
 
-    for logits, standard, own in ((0.5, "fails", "holds"), (0.001, "inconclusive", "false as stated")):
-        found = outcomes("stealth", beside([logits] * 3, [logits] * 3, tried), verification=100)
-        assert outcome(found, "standard network") == standard
-        assert outcome(found, "learnt") == own
-        assert outcome(found, "-0.05") == "not measured"
+    for logits, expected in ((0.5, ["fails", "holds"]), (0.001, ["inconclusive", "false as stated"])):
+        found = outcomes("stealth", beside([logits] * 3, [logits] * 3, tried)).values()
+        assert [one.outcome for one in found] == [*expected, "not measured", "not measured"]
 
 
 def test_several_solutions_refute_that_there_is_one():
@@ -180,13 +164,13 @@ def test_identical_neurons_are_mostly_inconclusive(name, field):
     counts = {}
     for _ in range(DRAWS):
         values = 0.5 + 0.05 * rng.normal(size=(4, 2, 3))
-        drawn = [(x, *both) for x, both in enumerate(values)]
-        rows, recipes = curves(drawn, field) if field else (beside(*values[0], attacked), ())
-        for claim, finding in outcomes(name, rows, recipes, epsilons=[0.0, 0.1]).items():
+        drawn = (
+            curves([(x, *both) for x, both in enumerate(values)], field) if field else [beside(*values[0], attacked)]
+        )
+        for claim, finding in outcomes(name, *drawn).items():
             if finding.outcome != "not measured" and "masked" not in claim:
                 counts.setdefault(claim, []).append(finding.outcome)
     assert counts
     for claim, found in counts.items():
-        assert found.count("holds") <= DRAWS * (0.05 + SLACK), claim
-        assert found.count("fails") <= DRAWS * (0.05 + SLACK), claim
+        assert max(found.count("holds"), found.count("fails")) <= DRAWS * (0.05 + SLACK), claim
         assert found.count("inconclusive") >= DRAWS * (0.9 - SLACK), claim

@@ -13,8 +13,8 @@ from neuronal.experiments import Work, training_data
 from neuronal.models import create_model
 from neuronal.probes import curvature
 from neuronal_papers.implicit_bias import accuracy_curve, boundary_2d, energy, stealth
+from neuronal_papers.implicit_bias.attacks import worst
 from neuronal_papers.implicit_bias.networks import DIGITS
-from neuronal_papers.implicit_bias.white_box import worst
 
 
 class Disc(nn.Module):
@@ -22,7 +22,7 @@ class Disc(nn.Module):
 
     def __init__(self, radius):
         super().__init__()
-        self.radius = nn.Parameter(torch.tensor(radius, dtype=torch.float64))
+        self.radius = radius
 
     def forward(self, x):
         inside = self.radius**2 - x.square().sum(1)
@@ -65,11 +65,10 @@ def test_the_worst_of_several_attacks_counts_input_by_input():
 def test_epochs_until_a_target_are_those_of_running_means():
     curves = [[0.2, 0.2, 0.2, last] for last in (0.8, 0.5, 0.2)]
     rows = [{"neuron": "standard", "data": "d", "epochs": curve} for curve in curves]
-    target = accuracy_curve.targets([*rows, {"neuron": "implicit_bias", "data": "d", "epochs": [1.0]}])["d"]
-    assert target == pytest.approx(0.3)
-    assert [accuracy_curve.until(curve, target) for curve in curves] == [4, 4, float("inf")]
-    assert accuracy_curve.epochs_text([4, 4, float("inf")]) == "4 (4 to never)"
-    assert accuracy_curve.epochs_text([float("inf")]) == "never"
+    rows.append({"neuron": "implicit_bias", "data": "d", "epochs": [1.0]})
+    rows = accuracy_curve.followed({"result": {"rows": rows}})["result"]["rows"]
+    assert [row["target"] for row in rows] == pytest.approx([0.3] * 4)
+    assert [row["needed"] for row in rows] == [4, 4, float("inf"), 1]
 
 
 def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_given(tmp_path):
@@ -81,8 +80,8 @@ def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_g
     given = training_data(recipe, data, 0)[0].y
     assert 0.35 < (given != labels).double().mean() < 0.45
     for name, chosen in (("right", given == labels), ("wrong", given != labels)):
-        want = curvature(model, Split(images[chosen][:5], given[chosen][:5]), rows=5)["median"]
-        assert found[name] == pytest.approx(want, rel=1e-6)
+        expected = curvature(model, Split(images[chosen][:5], given[chosen][:5]), rows=5)["median"]
+        assert found[name] == pytest.approx(expected, rel=1e-6)
     clean = replace(record, recipe=replace(recipe, wrong_labels=0.0))
     assert accuracy_curve.curvatures(clean, model, 5)["wrong"] is None
 
