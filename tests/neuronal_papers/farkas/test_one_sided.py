@@ -51,7 +51,7 @@ def test_closed_layers_of_another_neuron_keep_the_promise():
     [
         ("standard", {"margin": 0.1}, "closed=True"),
         ("farkas", {"closed": True}, "closed already"),
-        ("farkas", {"norm": "batch"}, "Unknown norm"),
+        ("farkas", {"norm": "batch"}, "Unknown option"),
     ],
 )
 def test_what_makes_no_sense_is_refused(neuron, options, words):
