@@ -85,12 +85,9 @@ CUTOFF = Reproduction(
     claims=tuple(Fact(text, partial(_every_layer, how, sign), how == "ours") for how, sign, text in CLAIMS),
     tables=one_table(COLUMNS),
     criteria=(
-        "The input that makes the largest pre-activation smallest is found by linear programming; one layer that it "
-        f"leaves without a unit above the cutoff refutes a condition. Biases are {EXTRA:g} above what a condition asks "
-        "for; for Algorithm 1 they are its first argument, where that is the larger one."
+        "The input that makes the largest pre-activation smallest is found by linear programming; one random layer that "
+        f"it leaves without a unit above the cutoff refutes a condition. Biases are {EXTRA:g} above what a condition "
+        "asks for; for Algorithm 1 they are its first argument, where that is the larger one."
     ),
-    departs=(
-        "The paper proves it and has no numbers; ours are minima over all inputs, for random layers. With an active unit "
-        "in every layer gradients may still cancel further on."
-    ),
+    departs="The paper proves it, and has no numbers. With active units gradients may still cancel further on.",
 )

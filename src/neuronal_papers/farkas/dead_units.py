@@ -42,11 +42,10 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     parts = iter(work.parts(how, items, lambda item: _run(work, *cells[items.index(item)], images)))
     for recipe in setting.recipes:
         runs = {str(seed): next(parts) for seed in recipe.seeds}
-        accuracy, broken, shares, proofs = (
-            {seed: run[key] for seed, run in runs.items() if key in run}
-            for key in ("accuracy", "failure", "shares", "certificate")
-        )
-        rows.append(row_of(recipe, accuracy, broken, chance) | {"over_training": shares, "certificates": proofs})
+        row = row_of(recipe, runs, chance)
+        row["over_training"] = {seed: run["shares"] for seed, run in runs.items()}
+        row["certificates"] = {seed: runs[seed]["certificate"] for seed in row["accuracy"]}
+        rows.append(row)
     return {"rows": rows, "chance": chance}
 
 
@@ -135,23 +134,16 @@ def all_certified(names: Sequence[str], result: Result) -> Evidence:
     return Evidence(len(proofs), refuted, f"{text}; {checked} checked by other code", len(proofs) - whole - refuted)
 
 
+SHARES = {"dead units (%)": "dead_units", "dead layers (%)": "dead_layers", "silent images, most (%)": "silent"}
 COLUMNS = (
-    NETWORK,
-    ERROR,
-    FAILED,
-    Column("dead units (%)", "dead_units", ".1f"),
-    Column("dead layers (%)", "dead_layers", ".1f"),
-    Column("silent images, most (%)", "silent", ".1f"),
-    Column("certified", "certified"),
-    Column("refuted", "refuted"),
+    *(NETWORK, ERROR, FAILED),
+    *(Column(head, name, ".1f") for head, name in SHARES.items()),
+    *(Column(verdict, verdict) for verdict in ("certified", "refuted")),
 )
 
 
 def tables(result: Result) -> list[Table]:
-    caption = (
-        "means over runs that did not break down, at the end of training; silent images: the most at any time; layers "
-        "certified and refuted"
-    )
+    caption = "means over runs that did not break down, at the end; silent images: the most at any time; layers proved"
     return [table(title_of(result), COLUMNS, _rows(result), caption)]
 
 
@@ -180,8 +172,7 @@ activity_table = partial(
     criteria=(
         "Activity is looked at before training and after every epoch, on the first test images. Certified means that "
         "every layer of a trained network is proved to have an active unit for all images with pixels in [0, 1]; one "
-        "neither proved nor refuted leaves the claim open. Runs that broke down are left out. Errors are judged as in "
-        "Table 1."
+        "neither proved nor refuted leaves the claim open. Runs that broke down are left out. Errors: as in Table 1."
     ),
 )
 """A reproduction of this kind."""

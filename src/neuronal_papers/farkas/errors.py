@@ -29,12 +29,11 @@ STUCK = 1.5
 PATIENCE = 5
 """Epochs at the first rate after which the paper calls a run without progress failed; before that it may only be slow."""
 CRITERIA = (
-    f"A run failed if its loss stopped being finite, or if it ends below {STUCK:g} times chance (15% for 10 classes); it "
-    "trains otherwise, however high its error. In differences a failed run counts as one at chance. The paper calls "
-    "failed what made no progress in five epochs; a run at chance after fewer at its first rate may only be slow, and "
-    "decides nothing."
+    f"A run failed if its loss stopped being finite, or if it ends below {STUCK:g} times chance; it trains otherwise, "
+    "however high its error. In differences a failed run counts as one at chance. The paper calls failed what made no "
+    "progress in five epochs; a run at chance after fewer at its first rate may only be slow, and decides nothing."
 )
-AS_TABLE_1 = "As in Table 1 on CIFAR-10."
+AS_TABLE_1 = "As in Table 1."
 """Instead of ``CRITERIA``, where these have been told already."""
 SINGLY = 3
 """Runs of a network that are drawn as lines of their own."""
@@ -54,9 +53,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     records = iter(work.records(recipes))
     for recipe, choice in zip(recipes, chosen, strict=True):
         runs = {str(seed): next(records) for seed in recipe.seeds}
-        accuracy = {seed: run.metrics["accuracy"] for seed, run in runs.items() if run.failure is None}
-        broken = {seed: run.failure.reason for seed, run in runs.items() if run.failure}
-        row = row_of(recipe, accuracy, broken, chance)
+        ends = {seed: {"failure": run.failure.reason} if run.failure else run.metrics for seed, run in runs.items()}
+        row = row_of(recipe, ends, chance)
         row["while_training"] = {seed: [epoch["accuracy"] for epoch in run.epochs] for seed, run in runs.items()}
         if choice is not None:
             row |= {"rate": recipe.lr, "tuning": [asdict(point) for point in choice.curve]}
@@ -64,14 +62,16 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     return {"rows": rows, "chance": chance}
 
 
-def row_of(recipe: Recipe, accuracy: Mapping[str, float], broken: Mapping[str, str], chance: float) -> dict[str, Any]:
-    """A network and its size, accuracies of the runs that did not break down, which failed and why, by seed."""
+def row_of(recipe: Recipe, runs: Mapping[str, Mapping[str, Any]], chance: float) -> dict[str, Any]:
+    """A network and its size, the ``accuracy`` of its runs by seed, and why runs failed: ``failure``, or at chance."""
+    accuracy = {seed: run["accuracy"] for seed, run in runs.items() if "failure" not in run}
     stuck = {seed: f"stays at {100 * a:.1f}%" for seed, a in accuracy.items() if a < STUCK * chance}
+    failed = {seed: run["failure"] for seed, run in runs.items() if "failure" in run} | stuck
     # Whether or not it can be trained.
     with torch.device("meta"):
         parameters = sum(parameter.numel() for parameter in network(recipe, load(recipe.data), 0).parameters())
     row = {"name": recipe.name, "neuron": recipe.family, "parameters": parameters}
-    return row | {"accuracy": accuracy, "failed": {**broken, **stuck}}
+    return row | {"accuracy": accuracy, "failed": failed}
 
 
 def rows_of(result: Result) -> dict[str, dict[str, Any]]:
@@ -189,12 +189,8 @@ def figures(result: Result, by: str = "epochs") -> list[Drawing]:
     """
     followed = [row for row in rows_of(result).values() if max(map(len, row["while_training"].values())) > 1]
     singly = max((row["runs"] for row in followed), default=0) <= SINGLY
-    caption = (
-        "Training error, every run a line, dashed for standard units; one that breaks down ends, and is not there if it "
-        "did in the first epoch."
-        if singly
-        else "Training error, means over the runs that got so far, dashed for standard units."
-    )
+    runs = "every run a line" if singly else "means over the runs that got so far"
+    caption = f"Training error, {runs}, dashed for standard units; a run that breaks down ends there."
     counts: Counter[tuple[Any, bool]] = Counter()
     parts: dict[tuple[Any, int], list[Line]] = {}
     for row in followed:

@@ -27,34 +27,12 @@ TRAINED = Recipe(
     holdout=0.0,
     probes=(),
 )
-FASHION = replace(
-    TRAINED,
-    name="Fashion-MNIST, 4 layers of 64",
-    family="farkas",
-    model="one_sided",
-    widths=(64,) * 4,
-    data="fashion_mnist",
-    lr=0.01,
-    epochs=4,
-    seeds=tuple(range(10)),
-)
+FASHION = replace(TRAINED, name="Fashion-MNIST", data="fashion_mnist", lr=0.01, epochs=4, seeds=tuple(range(10)))
 CIFAR = replace(
-    TRAINED, name="CIFAR-10", crop=4, flip=True, cutout=16, cutout_fill="mean", channels_last=True, replay=True
+    TRAINED, name="CIFAR", crop=4, flip=True, cutout=16, cutout_fill="mean", channels_last=True, replay=True
 )
-IMAGENET = replace(
-    CIFAR,
-    name="ImageNet",
-    data="imagenet",
-    scaling="standardise",
-    epochs=30,
-    batch_size=256,
-    crop=0,
-    cutout=0,
-    resized_crop=(0.35, 1.0),
-    weight_decay=1e-4,
-    precision="bf16",
-    seeds=(0,),
-)
+CROPPED = replace(CIFAR, data="imagenet", scaling="standardise", crop=0, cutout=0, resized_crop=(0.35, 1.0))
+IMAGENET = replace(CROPPED, name="ImageNet", epochs=30, batch_size=256, weight_decay=1e-4, precision="bf16", seeds=(0,))
 
 
 def smoke(recipe: Recipe) -> Recipe:
@@ -75,8 +53,7 @@ AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"
 TINY = replace(smoke(CIFAR), crop=1, cutout=2, fraction=0.05)
 SHORT, SHORT_PLAIN, SHORT_DEEP = 4, 8, 24
 """Epochs at scale ``small`` with batch norm, without it, and without it from 50 layers on: these start with logits that
-hardly differ from image to image, and ResNets are to leave chance before the rate is first cut, after 30% of the epochs. No
-claim compares networks of different epochs."""
+hardly differ from image to image, and ResNets are to leave chance before the rate is first cut, after 30% of the epochs."""
 FEWER = (
     f"At scale small: {SHORT} epochs with batch norm, {SHORT_PLAIN} without and {SHORT_DEEP} from 50 layers on, instead "
     "of 200, the rate cut at the same shares of them."
@@ -120,22 +97,17 @@ def scales(
 ) -> dict[str, Setting]:
     """Settings of networks of the paper: those of ``smoke`` with 8 channels at first; no scale ``small`` without recipes."""
     few = tuple(named(recipe, recipe.name, width=8) for recipe in smoke)
-    settings = {"smoke": Setting(few, {"classes": 10}), "small": Setting(small, {"classes": 10})}
-    settings["paper"] = Setting(paper, {"classes": classes})
-    return {scale: setting for scale, setting in settings.items() if setting.recipes}
+    settings = {"smoke": (few, 10), "small": (small, 10), "paper": (paper, classes)}
+    return {scale: Setting(recipes, {"classes": n}) for scale, (recipes, n) in settings.items() if recipes}
 
 
 # Small ones, fully connected
 
+LAYERS = replace(FASHION, name="4 layers of 64", family="farkas", model="one_sided", widths=(64,) * 4)
 LOOK = {"images": 2000, "classes": 10}
-TUNED: dict[str, Any] = {
-    "classes": 10,
-    "rates": (0.003, 0.01, 0.03, 0.1, 0.3),
-    "tuning_seeds": (100, 101, 102),
-    "tuned_at": {"holdout": 0.1},
-}
+RATES = (0.003, 0.01, 0.03, 0.1, 0.3)
+TUNED = {"classes": 10, "rates": RATES, "tuning_seeds": (100, 101, 102), "tuned_at": {"holdout": 0.1}}
 """Every network at a rate of its own, from the same list."""
-CIFAR_10 = "At scale paper: the same on CIFAR-10, 200 epochs."
 
 
 def with_farkas(base: Recipe, **options: Any) -> tuple[Recipe, ...]:

@@ -17,7 +17,7 @@ from neuronal_papers.core import Setting
 from neuronal_papers.farkas import born_dead, cutoff
 from neuronal_papers.farkas.born_dead import AWAY, NETWORKS, clouds, hidden_gradient, lines
 from neuronal_papers.farkas.dead_units import MEASURES, certified, measure, off
-from neuronal_papers.farkas.networks import FASHION, smoke
+from neuronal_papers.farkas.networks import LAYERS, smoke
 
 
 def test_what_each_condition_leaves_is_the_mean_of_the_biases():
@@ -88,7 +88,7 @@ def test_a_layer_that_faces_away_is_dead_and_refuted_and_a_farkas_layer_keeps_it
 
 
 def test_shares_before_training_and_after_every_epoch_and_a_training_that_breaks_down(tmp_path):
-    sound = replace(smoke(FASHION), name="sound", epochs=2)
+    sound = replace(smoke(LAYERS), name="sound", epochs=2)
     setting = Setting((sound, replace(sound, name="wild", lr=1e9)), {"images": 50, "classes": 10})
     row, wild = measure(setting, Work(tmp_path))["rows"]
     assert {name: len(shares) for name, shares in row["over_training"]["0"].items()} == dict.fromkeys(MEASURES, 3)

@@ -18,7 +18,7 @@ def shapes_alone(monkeypatch):
 
 
 def parameters(recipe):
-    return errors.row_of(recipe, {}, {}, 0.1)["parameters"]
+    return errors.row_of(recipe, {}, 0.1)["parameters"]
 
 
 @pytest.mark.parametrize("depth", [18, 34, 50, 101, 152])
