@@ -24,18 +24,16 @@ def test_what_each_condition_leaves_is_the_mean_of_the_biases():
     # All units can be made equal, and their sum is that of the biases, whatever the input.
     setting = Setting(options={"units": (2, 3, 8, 20), "cutoffs": (-1.0, 0.0, 1.0), "seeds": (0, 1)})
     rows = cutoff.measure(setting, None)["rows"]
+    assert len(rows) == 4 * 7
     for row in rows:
         mean = {"paper": row["cutoff"] / row["units"], "ours": row["cutoff"], "algorithm": 0}[row["condition"]]
         assert row["smallest"] == pytest.approx([mean] * 2, abs=cutoff.EXTRA)
-    assert len(rows) == 4 * 7
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_units_face_away_from_the_points(seed):
     x, y = clouds(seed)
-    away, one = (
-        born_dead.network(name, x, y, seed)[0] for name in ("standard, two units", "standard, one cloud unseen")
-    )
+    away, one = (born_dead.network(f"standard, {name}", x, y, seed)[0] for name in ("two units", "one cloud unseen"))
     assert torch.allclose(away.weight.norm(dim=1), torch.ones(2))
     assert away(x).amax(0).tolist() == pytest.approx([-AWAY] * 2, abs=1e-5)
     assert not (one(x) > 0)[y == 0].any()
