@@ -84,6 +84,7 @@ def rows_of(result: Result) -> dict[str, dict[str, Any]]:
         learnt = [accuracy for seed, accuracy in row["accuracy"].items() if seed not in failed]
         mean, stuck = estimate(learnt) if learnt else None, len(failed.keys() & row["accuracy"].keys())
         tuning, reported = row.get("tuning", ()), result["reported"].get(row["name"], {})
+        values = [point["value"] for point in tuning]
         rows[row["name"]] = {
             **row,
             "learnt": learnt,
@@ -94,9 +95,7 @@ def rows_of(result: Result) -> dict[str, dict[str, Any]]:
             "failures": f"{len(failed)} of {len(learnt) + len(failed)}",
             "epochs": f"{recipe['epochs']} epochs, {first:.3g} at the first rate",
             "scaling": recipe["scaling"],
-            "best": f"{row['rate']:g}{end_of_list(row['rate'], [point['value'] for point in tuning])}"
-            if tuning
-            else "",
+            "best": f"{row['rate']:g}{end_of_list(row['rate'], values)}" if tuning else "",
             "tried": {
                 f"{p['value']:g}": f"{p['failed']} broke down" if p["failed"] else f"{100 * (1 - p['mean']):.2f}"
                 for p in tuning
