@@ -1,0 +1,19 @@
+"""What happens to files on disks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-50])
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
