@@ -72,28 +72,15 @@ def test_changed_data_are_noticed_and_unchanged_ones_are_not(study, tmp_path, ma
 def test_a_report_says_that_the_data_have_changed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table(tmp_path / "own.csv")
-    words = [
-        "compare",
-        "--data",
-        "own.csv",
-        "--model",
-        "mlp1",
-        "--epochs",
-        "1",
-        "--neurons",
-        "standard",
-        "--seeds",
-        "0",
-    ]
-    assert cli.main(words) == 0
+    words = "compare --data own.csv --model mlp1 --epochs 1 --neurons standard --seeds 0"
+    assert cli.main(words.split()) == 0
     assert cli.main(["report", "runs/own-mlp1"]) == 0
     assert "changed" not in capsys.readouterr().err
     table(tmp_path / "own.csv", 0.5)
     assert cli.main(["report", "runs/own-mlp1"]) == 0
-    assert "the data at own.csv have changed since these cells were trained" in capsys.readouterr().err
-    assert cli.main(words) == 0
-    said = " ".join(capsys.readouterr().err.split())
-    assert "its cell counts as not trained: the data at own.csv have changed since; the file is kept as" in said
+    assert "the data at own.csv have changed since" in capsys.readouterr().err
+    assert cli.main(words.split()) == 0
+    assert "the data at own.csv have changed since" in " ".join(capsys.readouterr().err.split())
 
 
 def accuracy_of(recipe, model):

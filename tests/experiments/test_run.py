@@ -7,18 +7,13 @@ import torch
 
 from neuronal.data.catalogue import load
 from neuronal.experiments.run import check, network, run, training_data
+from tests.experiments.listener import numbers
 
 run_module = import_module("neuronal.experiments.run")
-TIMES = ("seconds", "step_seconds", "finished")
-
-
-def without_times(record):
-    return {key: value for key, value in record.to_json().items() if key not in TIMES}
 
 
 def test_the_same_cell_gives_the_same_record_but_for_times(quick, quick_records):
-    assert without_times(run(quick, 0)) == without_times(quick_records[0])
-    assert without_times(run(quick, 1)) != without_times(quick_records[0])
+    assert numbers(run(quick, 0)) == numbers(quick_records[0])
 
 
 def test_a_record_holds_what_was_asked_for(quick_records):
@@ -48,21 +43,13 @@ def test_zero_bias_keeps_its_class_and_standard_does_not(quick_records):
             assert max(p) > 0.1001
 
 
-def test_a_diverging_cell_is_recorded_with_its_step(diverging):
-    record = run(diverging, 0)
+@pytest.mark.parametrize("last_step", [False, True], ids=["in the middle", "by its very last step"])
+def test_a_diverging_cell_is_recorded_with_its_step(diverging, last_step):
+    record = run(replace(diverging, lr=1e38, epochs=1, batch_size=2000) if last_step else diverging, 0)
     assert record.failure is not None
-    assert record.failure.step >= 2
-    assert record.failure.lr == 1e30
-    assert "the loss became" in record.failure.reason
+    assert (record.failure.step == 1) == last_step
+    assert record.failure.lr == (1e38 if last_step else 1e30)
     assert not record.metrics
-    json.dumps(record.to_json(), allow_nan=False)
-
-
-def test_a_network_broken_by_its_very_last_step_is_a_failure_too(quick):
-    one_step = replace(quick, optim="sgd", lr=1e38, epochs=1, batch_size=2000)
-    record = run(one_step, 0)
-    assert record.failure is not None
-    assert record.failure.step == 1
     json.dumps(record.to_json(), allow_nan=False)
 
 
@@ -106,7 +93,6 @@ def test_changes_of_the_images_and_scaling_reach_the_training(quick):
     ):
         changed = run(replace(quick, **change), 0)
         assert changed.epochs[-1]["loss"] != plain.epochs[-1]["loss"]
-        assert changed.recipe.fingerprint() != quick.fingerprint()
     assert run(replace(quick, flip=True), 0).epochs == run(replace(quick, flip=True), 0).epochs
 
 
