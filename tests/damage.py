@@ -1,4 +1,4 @@
-"""What happens to files on disks."""
+"""What happens to files, and to disks."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def flip_a_bit(file: Path) -> None:
 
 def empty(file: Path) -> None:
     file.write_bytes(b"")
+
+
+def no_space(*_: object, **__: object) -> None:
+    """In the place of any function that writes."""
+    raise OSError(28, "No space left on device")

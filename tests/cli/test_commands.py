@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -44,16 +45,11 @@ def test_compare_prints_the_table_and_writes_the_page(call):
 
 
 def test_the_default_is_the_digits_recipe_with_every_neuron(monkeypatch):
-    asked = []
-
-    def look(study, folder, **_):
-        asked.append((study, folder))
-        sys.exit(0)
-
-    monkeypatch.setattr(sys.modules["neuronal.experiments.sweep"], "sweep", look)
+    sweep = Mock(side_effect=SystemExit)
+    monkeypatch.setattr(sys.modules["neuronal.experiments.sweep"], "sweep", sweep)
     with pytest.raises(SystemExit):
         main(["compare"])
-    ((study, folder),) = asked
+    study, folder = sweep.call_args.args
     assert study.families == tuple(FAMILIES)
     assert (study.recipe.data, study.recipe.model, study.recipe.seeds) == ("digits", "cnn", (0, 1, 2))
     assert folder == Path("runs/digits-cnn")
@@ -213,18 +209,11 @@ def test_model_options_are_taken_by_every_command_that_trains(call):
 
 
 def test_the_board_is_told_of_every_epoch(call, monkeypatch):
-    told = []
-
-    class Recorder:
-        def __init__(self, folder):
-            assert folder == Path("runs/digits-zero_bias/board")
-
-        def __call__(self, epoch):
-            told.append(epoch.number)
-
-    monkeypatch.setattr("neuronal.train.board.Board", Recorder)
+    board = Mock()
+    monkeypatch.setattr("neuronal.train.board.Board", board)
     assert call(f"{TRAIN} --board")[0] == 0
-    assert told == [1, 2, 3]
+    board.assert_called_once_with(Path("runs/digits-zero_bias/board"))
+    assert [told.args[0].number for told in board.return_value.call_args_list] == [1, 2, 3]
 
 
 def test_data_are_listed_described_and_verified(call, own_data):

@@ -1,9 +1,7 @@
 import pytest
 import torch
 
-from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split, shuffled_batches
-from neuronal.names import UnknownName
 
 
 def test_a_split_needs_as_many_labels_as_inputs():
@@ -34,11 +32,6 @@ def test_batches_are_every_row_once_in_a_new_order_each_time():
     assert [len(batch) for batch in first] == [4, 4, 2]
     assert sorted(torch.cat(first).tolist()) == list(range(10))
     assert torch.cat(first).tolist() != torch.cat(second).tolist()
-
-
-def test_an_unknown_dataset_is_named():
-    with pytest.raises(UnknownName, match=r"Unknown dataset 'digit'. Did you mean 'digits'\?"):
-        load("digit")
 
 
 def test_the_checksum_is_that_of_the_contents():

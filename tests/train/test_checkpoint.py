@@ -21,7 +21,7 @@ from neuronal.train.loop import fit
 from neuronal.train.optim import OPTIMISERS, Plan
 from neuronal.train.progress import Diverged
 from tests.conftest import ROOT
-from tests.damage import cut, empty, flip_a_bit
+from tests.damage import cut, empty, flip_a_bit, no_space
 from tests.train.small import PLAN, assert_same, data, network, train
 
 
@@ -192,11 +192,7 @@ def test_without_space_training_goes_on_and_the_last_checkpoint_stays(tmp_path, 
     with pytest.raises(Stop):
         train(stopping_after(12), chosen)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(place, full)
+    monkeypatch.setattr(place, no_space)
     with pytest.warns(
         RuntimeWarning, match="no checkpoint of step 5 .*No space left.* last checkpoint is of step 4"
     ) as said:
