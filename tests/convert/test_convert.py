@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-import neuronal
 from neuronal.convert import convert, to_standard
 from neuronal.convert.convert import largest_difference
 from neuronal.nn import (
@@ -42,17 +41,13 @@ class Branches(nn.Module):
         return self.out(x)
 
 
-def same(a, b):
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_old_model_is_untouched_and_the_new_one_works(family):
     model = Branches()
     before = copy.deepcopy(model.state_dict())
     pointers = [p.data_ptr() for p in model.parameters()]
     conversion = convert(model, family)
-    assert same(before, model.state_dict())
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
     assert pointers == [p.data_ptr() for p in model.parameters()]
     assert type(model.out) is nn.Linear
     y = conversion.model(torch.randn(2, 3, 8, 8))
@@ -175,7 +170,6 @@ def test_dtype_and_device_stay():
 
 
 def test_wrong_names_and_options_are_refused_before_anything_is_done():
-    assert type(neuronal.convert(nn.Linear(2, 2), "zero_bias").model) is ZeroBiasLinear
     with pytest.raises(ValueError, match=r"coupling \* slope needs to be below 1"):
         convert(nn.Linear(2, 2), "implicit_bias", coupling=0.5)
     with pytest.raises(TypeError, match="standard layers have no options, got coupling"):
@@ -377,13 +371,13 @@ def test_weights_made_by_hooks_are_left_alone_or_refused(make, family):
     x = torch.randn(2, 3, 6, 6)
     with torch.no_grad():
         model(x)
-    try:
-        conversion = convert(model, family)
-    except ValueError as said:
-        assert "torch.nn.utils.parametrizations" in str(said)  # noqa: PT017
-        return
+    conversion = convert(model, family)
     assert "its weight is made by a hook" in conversion.changes[0].note
     assert conversion.model(x).isfinite().all()
+    # Now the hook has left a weight with a history, which torch does not copy.
+    model(x)
+    with pytest.raises(ValueError, match=r"torch\.nn\.utils\.parametrizations"):
+        convert(model, family)
 
 
 def test_hooks_and_attributes_stay():

@@ -122,7 +122,7 @@ def test_a_single_class_is_refused_before_training(quick, tmp_path):
     ],
 )
 def test_wrong_recipes_are_found_before_training(quick, monkeypatch, wrong, message):
-    """Most mistakes are in tests/cli/test_mistakes.py."""
+    """More are in tests/cli/test_mistakes.py."""
     monkeypatch.setattr(run_module, "fit", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(ValueError, match=message) as error:
         check(replace(quick, **wrong))
