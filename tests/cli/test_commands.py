@@ -223,13 +223,10 @@ def test_data_are_listed_described_and_verified(call, own_data):
     lines = [line.split(":")[0] for line in out.splitlines()]
     assert lines == ["data", "task", "shape", "train", "test", "classes", "source", "where"]
     assert "1,297" in out
-    assert "neuronal data fetch svhn" in call("data info svhn")[1]
-    assert call("data info levy")[0] == 0
     code, out, err = call("data verify arrows")
     assert (code, err) == (0, "")
     assert out.count("right") == 4
     write_set(own_data)
-    assert json.loads(call("data info mnist --json")[1])["train"] == 12
     code, out, err = call("data verify mnist")
     assert code == 1
     assert out.count("WRONG") == 2

@@ -17,6 +17,7 @@ from neuronal.nn import (
     ZeroBiasLinear,
 )
 from neuronal.nn.families import FAMILIES
+from tests.convert.test_fold import trained
 
 
 class Branches(nn.Module):
@@ -207,14 +208,7 @@ def test_from_one_family_to_another():
 
 def network_with_batch_norm():
     parts = [nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.BatchNorm2d(6)]
-    model = nn.Sequential(*parts, nn.Flatten(), nn.Linear(54, 4)).double()
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            nn.init.normal_(module.weight, 1, 0.2)
-            nn.init.normal_(module.bias)
-            module.running_mean.normal_()
-            module.running_var.uniform_(0.5, 2)
-    return model.eval()
+    return trained(nn.Sequential(*parts, nn.Flatten(), nn.Linear(54, 4))).eval()
 
 
 @pytest.mark.parametrize("way", ["fold", "scale_only", "drop"])

@@ -14,7 +14,6 @@ from neuronal.experiments.cells import Study
 from neuronal.experiments.compare import compare
 from neuronal.experiments.first_look import LEVY
 from neuronal.experiments.run import check, run, trained
-from neuronal.experiments.tune import choose
 from neuronal.report.page import page
 from neuronal.report.terminal import table
 from neuronal.report.words import findings
@@ -71,14 +70,6 @@ def test_tables_words_and_pages_speak_of_rmse_where_lower_is_better(records, tmp
     for shown in (" ".join(said), (tmp_path / "out").read_text(), text):
         assert "RMSE" in shown
         assert "ccuracy" not in shown
-
-
-def test_the_value_with_the_lowest_rmse_is_chosen(records):
-    def planted(lr, rmse):
-        return replace(records[0], recipe=replace(QUICK, lr=lr), epochs=({"epoch": 1, "holdout_rmse": rmse},))
-
-    (choice,) = choose([planted(0.1, 3.0), planted(0.01, 2.0), planted(0.001, 2.5)], "lr")
-    assert (choice.best, choice.measure) == (0.01, "rmse")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 
 from neuronal.data.catalogue import load
 from neuronal.experiments.run import check, network, run, training_data
+from neuronal.nn import ImplicitBiasConv2d
 from tests.experiments.listener import numbers
 
 run_module = import_module("neuronal.experiments.run")
@@ -96,10 +97,11 @@ def test_changes_of_the_images_and_scaling_reach_the_training(quick):
     assert run(replace(quick, flip=True), 0).epochs == run(replace(quick, flip=True), 0).epochs
 
 
-def test_model_options_reach_the_network(quick):
-    data = load("digits")
-    deep = replace(quick, model="ucn", widths=(), model_options={"depth": 4, "width": 5})
-    assert sum(isinstance(layer, torch.nn.Conv2d) for layer in network(deep, data, 0).modules()) == 4
+def test_options_of_model_and_neuron_reach_the_network(quick):
+    options = {"model_options": {"depth": 4, "width": 5}, "neuron_options": {"coupling": -0.5}}
+    deep = replace(quick, model="ucn", widths=(), family="implicit_bias", **options)
+    layers = [layer for layer in network(deep, load("digits"), 0).modules() if isinstance(layer, ImplicitBiasConv2d)]
+    assert [layer.coupling.item() for layer in layers] == [-0.5] * 4
     check(deep)
     assert run(replace(deep, epochs=1), 0).recipe == deep.__class__.from_json(replace(deep, epochs=1).to_json())
 
@@ -118,6 +120,7 @@ def test_a_single_class_is_refused_before_training(quick, tmp_path):
         ({"holdout": 1.5}, "held-out fraction"),
         ({"model": "mlp1", "widths": (), "model_options": {"width": 2**62}}, "mlp1 cannot be made with"),
         ({"model_options": {"num_classes": 3}}, "model option num_classes is decided already"),
+        ({"family": "implicit_bias", "neuron_options": {"couplin": 1}}, r"fcn cannot be made with \{'couplin': 1\}"),
         ({"norm": "none", "model_options": {"norm": "batch"}}, "model option norm is decided already"),
     ],
 )

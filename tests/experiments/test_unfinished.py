@@ -15,6 +15,7 @@ from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import sweep
 from neuronal.experiments.work import Work
 from neuronal.train import checkpoint, snapshot
+from tests.damage import no_space
 from tests.experiments.listener import Listener, numbers
 
 # The name in the package is that of the function.
@@ -128,16 +129,10 @@ def test_a_probe_that_has_to_see_every_step_does(recipe, tmp_path):
 
 
 def test_fresh_begins_again(recipe, tmp_path):
-    kept = stopped(tmp_path / "cells", recipe)
-    seen = []
-
-    class Engine(InTurn):
-        def train(self, cells, folder, started, on_epoch):
-            seen.append(kept.exists())
-            return super().train(cells, folder, started, on_epoch)
-
-    sweep(Listed("one", (recipe,)), tmp_path, fresh=True, engine=Engine())
-    assert seen == [False]
+    stopped(tmp_path / "cells", recipe)
+    listener = Listener()
+    sweep(Listed("one", (recipe,)), tmp_path, fresh=True, watch=listener)
+    assert listener.epochs == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -153,12 +148,9 @@ def test_every_engine_goes_on(recipe, tmp_path, engine):
 
 
 def test_a_network_whose_weights_found_no_place_is_not_trained_all_over_again(recipe, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError("No space left on device")
-
     stopped(tmp_path / "cells", recipe)
     with monkeypatch.context() as patch:
-        patch.setattr("neuronal.experiments.work.save_model", full)
+        patch.setattr("neuronal.experiments.work.save_model", no_space)
         with pytest.raises(OSError, match="No space"):
             Work(tmp_path).network(recipe, 0)
     real, kept = engine_module.trained, []
