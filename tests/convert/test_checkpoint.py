@@ -95,10 +95,12 @@ print("same")
     assert done.stdout.strip() == "same", done.stderr
 
 
+OPTIONS = {"coupling": -0.5, "slope": 4.0, "learn_coupling": False}
 MODELS = {
     "plain": small,
     "float64": lambda: convert(small().double(), "geometric").model,
     "bfloat16": lambda: convert(small().bfloat16(), "geometric").model,
+    "options of neurons": lambda: neuronal.create_model("ucn", "implicit_bias", img_size=8, neuron_options=OPTIONS),
     "folded": lambda: neuronal.fold_batch_norm(neuronal.create_model("vgg6", img_size=8, widths=(4, 6, 8)).eval()),
     "twice": lambda: convert(convert(small(), "geometric").model, "implicit_bias", coupling=-0.2, slope=5.0).model,
     **{

@@ -108,21 +108,3 @@ def test_a_network_is_that_of_its_record_and_of_the_data_as_they_are(quick, tmp_
     said.clear()
     Work(folder, say=said.append).network(recipe, 0)
     assert said == []
-
-
-def test_rows_are_made_again_where_data_have_changed(quick, tmp_path):
-    place = tmp_path / "own.csv"
-    recipe = replace(quick, data=str(place), seeds=(0,), epochs=1, probes=())
-    made = []
-
-    def rows():
-        work = Work(tmp_path / "runs")
-        return work.rows([recipe], {"procedure": "p"}, lambda record, model: made.append(1) or {"data": record.data})
-
-    table(place)
-    first = rows()
-    assert rows() == first
-    assert len(made) == 1
-    table(place, shift=1.0)
-    assert rows() == [{"data": load(recipe.data).checksum()}] != first
-    assert len(made) == 2

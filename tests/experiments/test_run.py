@@ -31,19 +31,6 @@ def test_a_record_holds_what_was_asked_for(quick_records):
         assert record.metrics["parameters"] == 64 * 16 + 16 * 10 + (record.recipe.family == "standard") * (16 + 10)
 
 
-def test_zero_bias_keeps_its_class_and_standard_does_not(quick_records):
-    """The point of the first neuron, on a trained network."""
-    for record in quick_records:
-        kept = record.probes["contrast"]["kept"]
-        p = record.probes["zero_image"]["probabilities"]
-        if record.recipe.family == "zero_bias":
-            assert set(kept) == {1.0}
-            assert p == pytest.approx([0.1] * 10, abs=1e-12)
-        else:
-            assert min(kept) < 0.9
-            assert max(p) > 0.1001
-
-
 @pytest.mark.parametrize("last_step", [False, True], ids=["in the middle", "by its very last step"])
 def test_a_diverging_cell_is_recorded_with_its_step(diverging, last_step):
     record = run(replace(diverging, lr=1e38, epochs=1, batch_size=2000) if last_step else diverging, 0)

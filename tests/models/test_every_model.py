@@ -136,6 +136,7 @@ def test_the_recipe_builds_the_network_again(model):
     net.reset_classifier(5)
     recipe = json.loads(json.dumps(net.recipe))
     assert (recipe["neuron"], recipe["num_classes"]) == (neuron, 5)
+    assert "neuron_options" not in recipe
     again = create_model(recipe.pop("model"), **recipe)
     again.load_state_dict(net.state_dict())
     assert again.recipe["img_size"] == 8

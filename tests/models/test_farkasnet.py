@@ -2,7 +2,6 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.models.registry import create_model
 from neuronal.models.resnet import Residual
 from neuronal.nn import FarkasBasicBlock, FarkasBottleneck, FarkasConv2d, FarkasResidual
 from tests.models.networks import FARKASNETS, count, small
@@ -103,14 +102,3 @@ def test_blocks_per_stage_can_be_chosen():
     net = small("farkasnet18", "farkas", depths=(1, 2))
     assert sum(isinstance(m, FarkasBasicBlock) for m in net.modules()) == 3
     assert net.num_features == 16
-
-
-@pytest.mark.parametrize(("img_size", "stem", "side"), [(32, None, 32), (128, None, 32), (32, "imagenet", 8)])
-def test_large_images_are_made_smaller_first(img_size, stem, side):
-    net = create_model("farkasnet18", "farkas", num_classes=3, img_size=img_size, width=8, stem=stem)
-    sizes = []
-    next(m for m in net.modules() if isinstance(m, FarkasBasicBlock)).register_forward_pre_hook(
-        lambda _, inputs: sizes.append(inputs[0].shape[-1])
-    )
-    assert net(torch.zeros(1, 3, img_size, img_size)).shape == (1, 3)
-    assert sizes == [side]

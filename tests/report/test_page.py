@@ -38,13 +38,8 @@ class Reader(HTMLParser):
         self.fetched += [tag] if tag in ("script", "iframe", "link") else []
         self.ids += [values["id"]] if "id" in values else []
 
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in self.VOID:
-            self.open.pop()
-
     def handle_endtag(self, tag):
-        assert self.open.pop() == tag
+        assert tag in self.VOID or self.open.pop() == tag
 
 
 def test_the_page_is_whole_self_contained_and_small(quick_study, quick_records):

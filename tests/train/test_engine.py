@@ -16,7 +16,6 @@ from neuronal.train.engine import _synchronise
 from neuronal.train.loop import fit
 from neuronal.train.mixup import mixed, mixed_loss, share_at
 from neuronal.train.optim import Plan
-from neuronal.train.validation import validate
 from tests.train.small import data, plain, plain_loop
 
 PLAN = Plan(epochs=2, batch_size=16, optim="sgd", lr=0.1)
@@ -161,19 +160,6 @@ def test_augmentation_is_new_every_step_and_fixed_by_the_seed():
     assert len(set(drawn)) == len(drawn) == 8
     trained(PLAN, augment=augment)
     assert drawn[8:] == drawn[:8]
-
-
-def test_validation_is_in_evaluation_mode_and_weighs_images_alike():
-    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
-    model[1].eval()
-    split = data()
-    found = validate(model, split, 16, "cross_entropy")
-    assert [m.training for m in model] == [True, False, True, True]
-    logits = model.eval()(split.x)
-    assert found["loss"] == pytest.approx(F.cross_entropy(logits, split.y).item(), rel=1e-6)
-    assert found["accuracy"] == (logits.argmax(1) == split.y).sum().item() / 50
-    # Of three classes each is among the five likeliest.
-    assert set(found) == {"loss", "accuracy"}
 
 
 def test_a_plateau_cuts_the_rate_and_stops():

@@ -60,22 +60,14 @@ def test_on_a_full_disk_training_goes_on_and_no_line_is_glued_to_a_piece(tmp_pat
     log(ONE)
     real = Path.open
 
-    class Full:
-        """Takes a few letters, and has no room for the rest."""
+    def room_for_five_letters(path, mode="r", **more):
+        if mode != "a":
+            return real(path, mode, **more)
+        with real(path, "a") as file:
+            file.write('{"num')
+        raise OSError(28, "No space left on device")
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            raise OSError(28, "No space left on device")
-
-        def write(self, text):
-            with real(path, "a") as file:
-                file.write(text[:5])
-
-    monkeypatch.setattr(
-        Path, "open", lambda self, mode="r", **more: Full() if mode == "a" else real(self, mode, **more)
-    )
+    monkeypatch.setattr(Path, "open", room_for_five_letters)
     with pytest.warns(RuntimeWarning, match=r"no line in .*log.jsonl \(No space left on device\). Training goes on"):
         both(replace(ONE, number=2))
     # Said once.
