@@ -41,7 +41,6 @@ BAD = {
     "train digits --set data=few.csv --set model=fcn": "nothing to test on",
     "sweep digits --grid lr": "--grid needs field=value, got 'lr'",
     "sweep digits --grid lr=fast": "--grid lr needs numbers, got 'fast'",
-    "sweep digits --grid speed=1": "Unknown axis of a grid 'speed'",
     "sweep digits --grid lr=0.1 --grid holdout=0": "held-out data",
     "sweep digits --grid seed=0-4 --grid seed=1": "--grid seed is given twice",
     "sweep digits --grid lr=0.1 --engine cloud": "Unknown engine 'cloud'",

@@ -56,19 +56,13 @@ def test_a_path_is_a_path_and_a_name_is_a_name(tmp_path, monkeypatch):
     (tmp_path / "digits").rename(tmp_path / "pets")
     assert load("pets").img_size == 6
     assert load("pets/").name == "pets"
+    assert [label_of(path) for path in ("x/table.csv", "/")] == ["table", "data"]
     with pytest.raises(UnknownName):
         load("cats")
     with pytest.raises(UnknownName):
         load("")
     with pytest.raises(MissingData, match=r"no\.csv: no such file or folder"):
         load("no.csv")
-
-
-@pytest.mark.parametrize(
-    ("path", "label"), [("digits", "digits"), ("/a/b c/", "b c"), ("x/table.csv", "table"), ("/", "data")]
-)
-def test_what_a_set_is_called(path, label):
-    assert label_of(path) == label
 
 
 @pytest.mark.parametrize("name", [name for name, entry in DATASETS.items() if entry.make])

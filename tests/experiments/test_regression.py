@@ -76,7 +76,6 @@ def test_tables_words_and_pages_speak_of_rmse_where_lower_is_better(records, tmp
     ("wrong", "message"),
     [
         ({"probes": ("contrast", "dead_units")}, "no classes, which contrast would need"),
-        ({"probes": ("zero_image",)}, "zero_image"),
         ({"wrong_labels": 0.1}, "wrong_labels"),
         ({"monitor": "accuracy"}, "monitor accuracy"),
         ({"loss": "cross_entropy"}, "loss 'cross_entropy' does not go with answers that are numbers"),

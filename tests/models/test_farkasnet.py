@@ -20,17 +20,11 @@ def test_as_deep_as_the_resnet_of_the_same_number(name):
     assert f"farkasnet{sum(isinstance(m, FarkasConv2d | nn.Conv2d | nn.Linear) for m in net.modules())}" == name
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "digits"),
-    [
-        ("farkasnet18", 304_255, 0),
-        ("farkasnet34", 525_864, 0),
-        ("farkasnet50", 1_520_000, -3),
-        ("farkasnet101", 2_826_000, -3),
-    ],
-)
-def test_the_published_networks_have_the_published_parameters(name, parameters, digits):
-    assert round(count(name, "farkas", published=True), digits) == parameters
+@pytest.mark.parametrize(("number", "parameters"), [(18, 304_255), (34, 525_864), (50, 1_520_000), (101, 2_826_000)])
+def test_the_published_networks_have_the_published_parameters(number, parameters):
+    # Those of bottlenecks are published in thousands.
+    digits = -3 if number >= 50 else 0
+    assert round(count(f"farkasnet{number}", "farkas", published=True), digits) == parameters
 
 
 @pytest.mark.parametrize("rule", ["softplus", "max"])

@@ -8,17 +8,11 @@ from neuronal.nn import FarkasBasicBlock, Multiplier, ScaledResidual
 from neuronal.nn.families import FAMILIES
 from tests.models.networks import RESNETS, count, small
 
+TORCHVISION = {"resnet18": 11_689_512, "resnet34": 21_797_672, "resnet50": 25_557_032}
+TORCHVISION |= {"resnet101": 44_549_160, "resnet152": 60_192_808}
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("resnet18", 11_689_512),
-        ("resnet34", 21_797_672),
-        ("resnet50", 25_557_032),
-        ("resnet101", 44_549_160),
-        ("resnet152", 60_192_808),
-    ],
-)
+
+@pytest.mark.parametrize(("name", "parameters"), TORCHVISION.items())
 def test_as_many_parameters_as_torchvisions(name, parameters):
     assert count(name, num_classes=1000, img_size=224) == parameters
     stem = 64 * 3 * (49 - 9)

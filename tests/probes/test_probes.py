@@ -65,24 +65,7 @@ def test_dead_units_planted_in_vectors_and_maps():
     assert (result["units"], result["dead"]) == (7, 3)
     images[1400] = 0.5
     assert dead_units(model, Split(images, torch.zeros(1500)))["layers"][0]["dead"] == 2
-
-
-class Functional(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(2, 3), nn.Linear(3, 2)
-
-    def forward(self, x):
-        return F.relu(self.second(self.first(x).relu_()))
-
-
-def test_dead_units_behind_relus_called_as_functions():
-    model = Functional()
-    model.first.bias.data = torch.tensor([5.0, -50.0, 5.0])
-    result = dead_units(model, Split(torch.rand(9, 2), torch.zeros(9)))
-    assert [layer["name"] for layer in result["layers"]] == ["", ":2"]
-    assert result["layers"][0] == {"name": "", "units": 3, "dead": 1}
-    assert dead_units(nn.Linear(2, 2), Split(torch.rand(3, 2), torch.zeros(3)))["units"] == 0
+    assert dead_units(model[:1], Split(images, torch.zeros(1500)))["units"] == 0
 
 
 def test_dead_units_of_tokens_and_of_sequences():
