@@ -120,6 +120,7 @@ def test_a_model_comes_back_as_it_was(tmp_path, name):
     x = torch.randn(2, *input_shape(model)).to(dtype)
     assert torch.equal(again(x), model(x))
     assert again.state_dict().keys() == model.state_dict().keys()
+    assert json.dumps(again.recipe) == json.dumps(model.recipe)
     assert {p.dtype for p in again.parameters()} == {dtype}
     assert not again.training
     assert list(path.parent.iterdir()) == [path]

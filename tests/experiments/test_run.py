@@ -1,11 +1,13 @@
 import json
 from dataclasses import replace
 from importlib import import_module
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from neuronal.data.catalogue import load
+from neuronal.data.dataset import Split
 from neuronal.experiments.run import check, network, run, training_data
 from neuronal.nn import ImplicitBiasConv2d
 from tests.experiments.listener import numbers
@@ -42,17 +44,13 @@ def test_a_diverging_cell_is_recorded_with_its_step(diverging, last_step):
 
 
 def test_the_seed_of_a_cell_reaches_everything_random(quick, monkeypatch):
-    from neuronal.data.dataset import Split
-
-    seeds, real = [], Split.held_out
-    monkeypatch.setattr(
-        Split, "held_out", lambda self, fraction, seed: seeds.append(seed) or real(self, fraction, seed)
-    )
+    held_out = Mock(wraps=load("digits").train.held_out)
+    monkeypatch.setattr(Split, "held_out", held_out)
     inside = []
     monkeypatch.setattr(run_module, "fit", lambda *_, seed, **__: inside.append((seed, torch.initial_seed())) or exit())
     with pytest.raises(SystemExit):
         run(quick, 5)
-    assert seeds == [5]
+    held_out.assert_called_once_with(quick.holdout, 5)
     assert inside == [(5, 5)]
 
 

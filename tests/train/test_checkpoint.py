@@ -144,9 +144,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(tmp_path, who
     (tmp_path / ".step-000000007.safetensors.partial").write_bytes(b"cut off")
     (tmp_path / ".step-000000007-abc.partial").mkdir()
     (tmp_path / ".step-000000007-abc.partial" / "new").write_bytes(b"cut off")
-    with pytest.warns(
-        RuntimeWarning, match=r"step-000000006.* It is now step-000000006.damaged; the one before is used"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"step-000000006.* is now step-000000006\.damaged"):
         resumed = train(network(), chosen)
     assert_same(resumed, whole)
     assert [f.name for f in sorted(tmp_path.iterdir())] == [
@@ -193,9 +191,7 @@ def test_without_space_training_goes_on_and_the_last_checkpoint_stays(tmp_path, 
         train(stopping_after(12), chosen)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     monkeypatch.setattr(place, no_space)
-    with pytest.warns(
-        RuntimeWarning, match="no checkpoint of step 5 .*No space left.* last checkpoint is of step 4"
-    ) as said:
+    with pytest.warns(RuntimeWarning, match=r"step 5 .*No space left.* step 4") as said:
         assert_same(train(network(), chosen), whole)
     assert len(said) == 1
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
