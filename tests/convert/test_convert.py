@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
+import neuronal
 from neuronal.convert import convert, to_standard
 from neuronal.convert.convert import largest_difference
 from neuronal.nn import (
@@ -387,7 +388,7 @@ def test_hooks_and_attributes_stay():
 
 @pytest.mark.parametrize("family", ["geometric", "zero_bias", "farkas", "implicit_bias"])
 def test_a_model_may_be_a_single_layer(family):
-    conversion = convert(nn.Linear(5, 4), family)
+    conversion = neuronal.convert(nn.Linear(5, 4), family)
     assert type(conversion.model) is FAMILIES[family].Linear
     assert [change.path for change in conversion.changes] == [""]
     with pytest.raises(TypeError, match="convert needs a torch module, got None"):
