@@ -10,7 +10,7 @@ from typing import Any
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Record, Work, estimate
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 from neuronal_papers.seeds import Row, at_chance, groups, with_error
@@ -42,10 +42,7 @@ UNITS = {"rmse": (1.0, ".3f"), "accuracy": (100.0, ".2f"), "top5": (100.0, ".2f"
 """Factor and format a measure is written with."""
 LABELS = {"rmse": "test RMSE", "accuracy": "test accuracy (%)", "top5": "test top-5 accuracy (%)"}
 PROTOCOLS = ("published", "clean")
-BOTH = (
-    "Published: at the paper's rate, and what is chosen while training is chosen by what its code goes by. Clean: the rate "
-    "is tuned, and all is chosen, on held-out data. GmP is best if it is better than every other method, seed by seed."
-)
+BOTH = "GmP is best if it is better than every other method, seed by seed."
 MEANS = f"Means over seeds, {BARS}."
 
 
@@ -200,6 +197,12 @@ def leads(rows: Sequence[Row], best: str, *keys: str) -> list[Case]:
     return cases
 
 
+def rows_of(result: Result, protocol: str, *methods: str, batch: int = 0) -> list[Row]:
+    """The rows of a protocol that have results, of all methods and batch sizes where none are named."""
+    rows = [row for row in result["result"]["rows"] if row["protocol"] == protocol and "values" in row]
+    return [row for row in rows if row["method"] in (methods or METHODS) and row["batch"] in (batch or row["batch"],)]
+
+
 def is_best(best: str, text: str, *, errors: bool = False, **how: Any) -> tuple[Claim, ...]:
     """The claims that a method is better than every other, one for each protocol."""
 
@@ -308,3 +311,7 @@ def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, **sett
     ]
     settings = {"xscale": "log", "xlabel": x, "ylabel": LABELS[rows[0].get("measure", "rmse")], **settings}
     return chart(name, title, lines, settings, MEANS, draw=bars)
+
+
+compared = partial(Reproduction, measure=measure, tables=tables, figures=figures)
+"""A table or figure of methods side by side."""
