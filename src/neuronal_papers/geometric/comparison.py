@@ -43,22 +43,22 @@ UNITS = {"rmse": (1.0, ".3f"), "accuracy": (100.0, ".2f"), "top5": (100.0, ".2f"
 LABELS = {"rmse": "test RMSE", "accuracy": "test accuracy (%)", "top5": "test top-5 accuracy (%)"}
 PROTOCOLS = ("published", "clean")
 BOTH = "GmP is best if it is better than every other method, seed by seed."
+POWERS = "powers of ten, GmP less the other"
 MEANS = f"Means over seeds, {BARS}."
 
 
-def by(
-    recipe: Recipe, *methods: str, rates: tuple[float, float] = (0.01, 0.1), outside: bool = True
-) -> tuple[Recipe, ...]:
+def by(recipe: Recipe, *methods: str, rate: float | None = None, outside: bool = True) -> tuple[Recipe, ...]:
     """The recipe by each method.
 
-    ``rates`` are the published ones, of the others and of GmP; ``outside`` is where units of GmP have their scale.
+    ``rate`` is that of all, in place of the published ones; ``outside`` is where units of GmP have their scale.
     """
     recipes = []
     for method in methods:
         neuron, norm, _ = METHODS[method]
-        options = dict(recipe.model_options) | ({"outside": True} if outside and "GmP" in method else {})
-        own = replace(recipe, name=f"{recipe.name} {method}", family=neuron, norm=norm, model_options=options)
-        recipes.append(replace(own, lr=rates["GmP" in method]))
+        published = 0.1 if "GmP" in method else 0.01
+        own = replace(recipe, name=f"{recipe.name} {method}", family=neuron, norm=norm, lr=rate or published)
+        options = {"outside": True} if outside and "GmP" in method else {}
+        recipes.append(replace(own, model_options=dict(recipe.model_options) | options))
     return tuple(recipes)
 
 
@@ -142,16 +142,15 @@ def row_of(recipe: Recipe, work: Work) -> dict[str, Any]:
         return row
     if "hinge_motion" in sound[0].probes:
         # Largest turn (degrees) and shift of any unit in any step, seed by seed.
-        for key in ("largest_angle", "largest_distance"):
-            row[key] = [record.probes["hinge_motion"][key] for record in sound]
+        motions = [record.probes["hinge_motion"] for record in sound]
+        row |= {key: [motion[key] for motion in motions] for key in ("largest_angle", "largest_distance")}
     if "top5" in sound[0].metrics:
         # Epoch by epoch, seed by seed; followed are the test data where a recipe is as published, else held-out data.
         followed = "holdout" if recipe.protocol == "clean" else "test"
-        columns = {"loss": "loss", "accuracy": "accuracy"}
-        columns |= {f"followed_{name}": f"{followed}_{name}" for name in ("accuracy", "top5")}
+        columns = ("loss", "accuracy", f"{followed}_accuracy", f"{followed}_top5")
         row["curves"] = {
-            name: [[float(f"{epoch[column]:.4g}") for epoch in record.epochs] for record in sound]
-            for name, column in columns.items()
+            column.replace(followed, "followed"): [[float(f"{e[column]:.4g}") for e in one.epochs] for one in sound]
+            for column in columns
         }
         row["top5"] = _results(sound, "top5")
     return row | _results(sound, "rmse" if "rmse" in sound[0].metrics else "accuracy")
@@ -197,17 +196,16 @@ def leads(rows: Sequence[Row], best: str, *keys: str) -> list[Case]:
     return cases
 
 
-def rows_of(result: Result, protocol: str, *methods: str, batch: int = 0) -> list[Row]:
-    """The rows of a protocol that have results, of all methods and batch sizes where none are named."""
-    rows = [row for row in result["result"]["rows"] if row["protocol"] == protocol and "values" in row]
-    return [row for row in rows if row["method"] in (methods or METHODS) and row["batch"] in (batch or row["batch"],)]
+def rows_of(result: Result, **where: Any) -> list[Row]:
+    """The rows with these values."""
+    return [row for row in result["result"]["rows"] if all(row[key] == value for key, value in where.items())]
 
 
 def is_best(best: str, text: str, *, errors: bool = False, **how: Any) -> tuple[Claim, ...]:
     """The claims that a method is better than every other, one for each protocol."""
 
     def cases(result: Result, protocol: str) -> list[Case]:
-        return leads([row for row in result["result"]["rows"] if row["protocol"] == protocol], best)
+        return leads(rows_of(result, protocol=protocol), best)
 
     side, unit, digits = (Below(), "RMSE", "+.3f") if errors else (Above(), "points", "+.2f")
     claim = partial(Claim, side=side, unit=f"{unit}, {best} less the other", digits=digits, **how)
@@ -227,7 +225,10 @@ def tables(result: Result) -> list[Table]:
 def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> Table:
     measure = next((row["measure"] for row in rows if "measure" in row), "rmse")
     # A line is a clean row, with the published one before it.
-    lines = [{**clean, "published": published} for published, clean in zip(rows[::2], rows[1::2], strict=True)]
+    lines = [
+        {**clean, "published": published, "end": end_of_list(clean["rate"], [one["value"] for one in clean["tuning"]])}
+        for published, clean in zip(rows[::2], rows[1::2], strict=True)
+    ]
 
     def in_paper(line: Row) -> str | None:
         mean, error = (reported.get(line["data"]) or reported[str(line["batch"])])[line["method"]]
@@ -241,19 +242,15 @@ def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> 
         Column("published", lambda line: mean_of(line["published"])),
         Column("its rate", lambda line: f"{line['published']['rate']:g}"),
         Column("clean", mean_of),
-        Column("its rate", lambda line: f"{line['rate']:g}{_end(line)}"),
+        Column("its rate", lambda line: f"{line['rate']:g}{line['end']}"),
         Column("failed", lambda line: len(line["failed"]) + len(line["published"]["failed"])),
     ]
     caption = (
         f"{LABELS[measure]}, mean ± standard error over seeds; published: at the paper's rate, choices while training by "
         f"what its code goes by; clean: the rate is tuned, and all is chosen, on held-out data; {legend(rows)}"
-        f"{END_OF_LIST if any(map(_end, lines)) else ''}"
+        f"{END_OF_LIST if any(line['end'] for line in lines) else ''}"
     )
     return table(title, columns, lines, caption)
-
-
-def _end(row: Row) -> str:
-    return end_of_list(row["rate"], [point["value"] for point in row["tuning"]])
 
 
 def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
@@ -265,10 +262,7 @@ def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
             f"{one['value']:g}": "failed" if one["failed"] else with_error(one["mean"], None) for one in row["tuning"]
         }
     rates = [f"{rate:g}" for rate in options["rates"]]
-    caption = (
-        "accuracy (%) on held-out data by learning rate, the highest of which is taken for clean; failed: the loss became "
-        "infinite or no number"
-    )
+    caption = "accuracy (%) on held-out data; clean takes the rate with the highest; failed: the loss was not finite"
     return table("Rates tried", [DATA, METHOD, *(Column(rate, rate) for rate in rates)], lines.values(), caption)
 
 

@@ -44,13 +44,13 @@ def _batches(recipe: Recipe) -> tuple[Recipe, ...]:
 
 def _three(recipe: Recipe) -> tuple[Recipe, ...]:
     """All at rate 0.1, as the paper found best; residual networks have no scale outside."""
-    return by(recipe, "WN+MBN", "BN", BEST, rates=(0.1, 0.1), outside=False)
+    return by(recipe, "WN+MBN", "BN", BEST, rate=0.1, outside=False)
 
 
 def leads_by_batch(result: Result) -> list[Case]:
     """How much larger the lead over each other neuron is with the largest batches than with the smallest, seed by seed."""
     # A run that failed is at chance, so that all seeds are there.
-    ends = (comparison.leads(rows_of(result, "clean", batch=size), BEST) for size in SIZES[::2])
+    ends = (comparison.leads(rows_of(result, protocol="clean", batch=size), BEST) for size in SIZES[::2])
     small, large = ({case.label: case.values for case in own} for own in ends)
     cases = []
     for other in (name for name in METHODS if name in small and name in large and name != "GmP"):
@@ -64,7 +64,7 @@ def epochs_needed(result: Result) -> list[Case]:
 
     A seed that never gets there, or failed, has one epoch more than the longest training.
     """
-    rows = {row["method"]: row for row in rows_of(result, "clean", batch=SIZES[-1])}
+    rows = {row["method"]: row for row in rows_of(result, protocol="clean", batch=SIZES[-1]) if "curves" in row}
     if BEST not in rows:
         return []
     curves = {name: as_long(row["curves"]["followed_accuracy"]) for name, row in rows.items()}
@@ -93,6 +93,7 @@ VGG_CLAIMS = (
     Claim(f"VGG-6: {BEST} is further ahead with batches of 1,024 than of 256 (clean)", leads_by_batch, Above(), LEAD),
     Claim("VGG-6: GmP+IMN converges fastest with batches of 1,024 (clean)", epochs_needed, Below(), "epochs", "+.1f"),
 )
+BANDS = "means over seeds, bands from the lowest to the highest. A seed that stopped early stays at its last value."
 # From top to bottom, training on the left: curve, label with the name of the data followed, and factor.
 PANELS = (
     ("accuracy", "training accuracy (%)", 100),
@@ -108,15 +109,10 @@ def figures(result: Result) -> list[Drawing]:
     rows = [row for row in result["result"]["rows"] if "curves" in row]
     for (batch, protocol), own in groups(rows, "batch", "protocol").items():
         followed, whose = ("test", "published") if protocol == "published" else ("held-out", "tuned")
-        name, title = (
-            f"{result['reproduction']}-{protocol}-{batch}-epochs",
-            f"Convergence, {protocol}, batches of {batch}",
-        )
-        caption = (
-            f"Epoch by epoch, every method at its {whose} rate: means over seeds, bands from the lowest to the highest. A "
-            "seed that stopped early stays at its last value."
-        )
+        title = f"Convergence, {protocol}, batches of {batch}"
+        caption = f"Epoch by epoch, every method at its {whose} rate: {BANDS}"
         draw = partial(_panel, rows=own, followed=followed)
+        name = f"{result['reproduction']}-{protocol}-{batch}-epochs"
         drawings.append(in_panels(name, title, caption, PANELS, draw, (3.2, 2.5), legend=6, sharex=True))
     return drawings
 

@@ -36,12 +36,10 @@ LONG: Mapping[str, Any] = {"epochs": 10_000, "cut_after": 500, "stop_after": 100
 LEVY = replace(MOVING, name="levy", data="levy", protocol="training", loss="absolute", batch_size=50, **LONG)
 GRID = 33
 """Points per side of what is drawn of a network of the plane; four times as many on a line."""
-KEYS = {1: "distance", 2: "angle"}
-"""What is followed of points and of lines."""
 Kinds = Mapping[str, tuple[Callable[..., None], str, Mapping[str, Any]]]
 """What is drawn of each method: by what, what can be seen, and what its panels share."""
-SNAPSHOTS = {1: 20, 2: 40}
-"""At most so many, and the last, of where the points, or lines, are; there are far more points than lines."""
+FOLLOWED = {1: ("distance", 20), 2: ("angle", 40)}
+"""What is followed of points and of lines, and how many of their places, besides the last; points are many more."""
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -74,12 +72,12 @@ def _points(data: Dataset) -> dict[str, Any]:
 
 def _picture(recipe: Recipe, row: Row, data: Dataset, shared: Row, work: Work) -> dict[str, Any]:
     """Motion of the first seed step by step, the places of its units, and what the network puts out."""
-    seed, key = recipe.seeds[0], KEYS[data.shape[0]]
+    seed, (key, most) = recipe.seeds[0], FOLLOWED[data.shape[0]]
     record, model = work.network(recipe, seed)
     motion = record.probes["hinge_motion"]
     *places, last = motion["places"]
     picture = {"method": row["method"], "rate": row["rate"], "test": row["values"][0], "every": motion["every"]}
-    picture |= {key: motion[key], "places": [*places[:: 1 + len(places) // SNAPSHOTS[data.shape[0]]], last]}
+    picture |= {key: motion[key], "places": [*places[:: 1 + len(places) // most], last]}
     if data.task == "regression":
         picture["value_at_start"] = _shown(network(recipe, data, seed), shared)
     return picture | {"value": _shown(model, shared)}
@@ -112,7 +110,7 @@ def steps(result: Result, key: str) -> list[Case]:
 
 def _least(text: str, key: str) -> Claim:
     text = f"{text} least per step, all at rate {SHOWN:g}"
-    return Claim(text, partial(steps, key=key), Below(), unit="powers of ten, GmP less the other")
+    return Claim(text, partial(steps, key=key), Below(), comparison.POWERS)
 
 
 LEVY_CLAIMS = (
@@ -150,7 +148,7 @@ def tables(result: Result) -> list[Table]:
 def figures(result: Result) -> list[Drawing]:
     """Rate by rate: motion step by step (Figures 2c and 3i), what every method learnt, and where its units went."""
     values, drawings = result["result"], []
-    key, (what, size, kinds) = KEYS[values["inputs"]], DRAWN[values["inputs"]]
+    (key, _), (what, size, kinds) = FOLLOWED[values["inputs"]], DRAWN[values["inputs"]]
     for (rate,), pictures in sorted(groups(values["pictures"], "rate").items()):
         name, at = f"{result['reproduction']}-{rate:g}", f"all at rate {rate:g}"
         lines = []
@@ -264,6 +262,7 @@ FIGURE3 = _figure(
 
 CLEAN: Mapping[str, Any] = {"protocol": "clean", "holdout": 0.2}
 SMALL = by(replace(BANANA, **CLEAN), *FOUR)
+TURN = Column("largest turn (°)", "turn", ".3g")
 LARGE = SMALL + tuple(replace(one, **CLEAN) for one in RECIPES if one.data != "power")
 
 
@@ -287,22 +286,14 @@ def at_largest(result: Result) -> list[Case]:
 
 def rate_tables(result: Result) -> list[Table]:
     """One line per method and rate; the tuned rate is marked."""
-    rows, chosen = result["result"]["rows"], result["result"]["chosen"]
-    tried = [(point, one["best"]) for one in chosen for point in one["curve"]]
-    lines = []
+    rows, lines = result["result"]["rows"], []
+    tried = [(point, one["best"]) for one in result["result"]["chosen"] for point in one["curve"]]
     for row, (point, best) in zip(rows, tried, strict=True):
         held_out = {**row, "estimate": {"mean": point["mean"], "standard_error": point["error"]}}
         turn = median(row["largest_angle"]) if "largest_angle" in row else None
-        lines.append({**row, "held_out": comparison.mean_of(held_out), "turn": turn, "is_best": row["rate"] == best})
-    columns = (
-        DATA,
-        METHOD,
-        Column("rate", lambda line: f"{line['rate']:g}{' (best)' * line['is_best']}"),
-        Column("held-out data", "held_out"),
-        TEST,
-        Column("largest turn (°)", "turn", ".3g"),
-        FAILED,
-    )
+        rate = f"{row['rate']:g}{' (best)' * (row['rate'] == best)}"
+        lines.append({**row, "rate": rate, "held_out": comparison.mean_of(held_out), "turn": turn})
+    columns = (DATA, METHOD, Column("rate", "rate"), Column("held-out data", "held_out"), TEST, TURN, FAILED)
     caption = (
         "accuracies in %, or RMSE, mean ± standard error over seeds; largest turn of any unit in a step, median over seeds; "
         f"best: on held-out data; {comparison.legend(rows)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from math import acos, cos, degrees, hypot, pi
 from typing import Any
@@ -88,7 +87,7 @@ def _place(unit: Hinge) -> dict[str, Any]:
     return {"normal": unit.normal[0].tolist(), "location": unit.location[0].tolist()}
 
 
-def _angles(rows: Sequence[Row], key: str = "angle") -> str:
+def _angles(rows: list[Row], key: str = "angle") -> str:
     return ", ".join(f"{row[key]:.3g}°" for row in rows)
 
 

@@ -12,10 +12,8 @@ from neuronal_papers.geometric.motion import BANANA, MOONS, SHOWN
 from neuronal_papers.judge import Result
 from neuronal_papers.seeds import groups
 
-FIFTY, TWO = (
-    by(replace(one, probes=(), seeds=seeds), "SP", "GmP", rates=(SHOWN, SHOWN))
-    for one, seeds in ((BANANA, tuple(range(50))), (MOONS, MOONS.seeds))
-)
+FIFTY = by(replace(BANANA, probes=(), seeds=tuple(range(50))), "SP", "GmP", rate=SHOWN)
+SMOKE = by(replace(MOONS, probes=()), "SP", "GmP", rate=SHOWN)
 # One rate is given, so there is none to try.
 OPTIONS = {"rates": (SHOWN,), "holdout": 0.2, "tuning_seeds": 1}
 PROTOCOL, SEEDS = Column("protocol", "protocol", is_text=True), Column("seeds", lambda row: len(row["seeds"]))
@@ -40,7 +38,7 @@ SAME_RATE = Reproduction(
     name="geometric/same_rate",
     title="Classification in the plane, both methods at rate 0.1",
     where="Figure 3",
-    scales={"smoke": Setting(TWO, OPTIONS), **dict.fromkeys(("small", "paper"), Setting(FIFTY, OPTIONS))},
+    scales={"smoke": Setting(SMOKE, OPTIONS), **dict.fromkeys(("small", "paper"), Setting(FIFTY, OPTIONS))},
     measure=measure,
     claims=is_best("GmP", "Banana: GmP does better than SP at the same rate, 0.1", beyond_paper=True),
     tables=one_table(
