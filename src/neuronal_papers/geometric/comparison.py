@@ -286,9 +286,8 @@ def _side_by_side(axes: Any, panel: tuple[str, Sequence[Row]]) -> None:
     title, rows = panel
     for number, row in enumerate(rows):
         bars(axes, Line(list(METHODS).index(row["method"]), row["method"], [number], _estimates([row]), ""))
-    axes.set(title=title, xlim=(-0.7, len(rows) - 0.3), xticks=[])
-    if axes.get_subplotspec().is_first_col():
-        axes.set(ylabel=LABELS[rows[0]["measure"]])
+    label = LABELS[rows[0]["measure"]] * axes.get_subplotspec().is_first_col()
+    axes.set(title=title, xlim=(-0.7, len(rows) - 0.3), xticks=[], ylabel=label)
 
 
 def _estimates(rows: Sequence[Row]) -> list[list[float]]:

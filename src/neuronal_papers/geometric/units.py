@@ -127,17 +127,6 @@ def drastic(result: Result) -> Evidence:
     return Evidence(3, sum(angle <= DRASTIC * own for angle in angles.values()), numbers)
 
 
-CLAIMS = (
-    Fact("The boundary of GmP turns least under perturbations of the parameters (the paper's unit)", turns_least),
-    Fact("The angles drawn in Figure 1 are those by which boundaries turn", drawn_angles),
-    Fact("Theorem 3: a change of the angles turns a direction by no more than its norm", within_bound),
-    Fact(
-        f"For weights of norm {SMALL:g}, a change of {IN_TABLE:g} turns boundaries of SP, WN and BN drastically",
-        drastic,
-    ),
-)
-
-
 def tables(result: Result) -> list[Table]:
     """The paper's unit, with what its figure shows beside; and many units."""
     rows = result["result"]["rows"]
@@ -180,7 +169,12 @@ PERTURBATION = Reproduction(
     where="Figure 1, Theorem 3",
     scales={"smoke": Setting(options=FEW), **dict.fromkeys(("small", "paper"), Setting(options=OPTIONS))},
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Fact("The boundary of GmP turns least under perturbations of the parameters (the paper's unit)", turns_least),
+        Fact("The angles drawn in Figure 1 are those by which boundaries turn", drawn_angles),
+        Fact("Theorem 3: a change of the angles turns a direction by no more than its norm", within_bound),
+        Fact(f"For weights of norm {SMALL:g}, a change of {IN_TABLE:g} turns SP, WN and BN drastically", drastic),
+    ),
     tables=tables,
     figures=figures,
     criteria=(
