@@ -87,7 +87,6 @@ def as_long(curves: Sequence[Sequence[float]]) -> list[list[float]]:
     return [[*curve, *[curve[-1]] * (length - len(curve))] for curve in curves]
 
 
-LEAD = "points of lead"
 BANDS = "means over seeds, bands from the lowest to the highest. A seed that stopped early stays at its last value."
 # From top to bottom, training on the left: curve, label with the name of the data followed, and factor.
 PANELS = (
@@ -139,7 +138,7 @@ TABLE2 = _table(
     },
     claims=(
         *comparison.is_best(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size"),
-        Claim(f"VGG-6: {BEST} is further ahead at batches of 1,024 than 256 (clean)", leads_by_batch, Above(), LEAD),
+        Claim(f"VGG-6: {BEST} is further ahead at batches of 1,024 than 256 (clean)", leads_by_batch, Above()),
         Claim(f"VGG-6: {BEST} converges fastest at batches of 1,024 (clean)", epochs_needed, Below(), "epochs", "+.1f"),
     ),
     criteria=(
@@ -158,20 +157,20 @@ TABLE2 = _table(
         },
     },
     departs=(
-        "The mean is taken off the input of every convolution; the authors' code does so before max-pooling, after which it "
-        "is no longer zero, and before the head too. Running means take in a hundredth of every batch, as theirs; batch "
-        "norm's, as torch's, a tenth. WN+MBN has the bias its authors give it, which the code leaves out; the head is "
-        "plain, theirs has weight norm with WN. Cuts and stops go by top-1 accuracy, as the text says (the code: top-5, and "
-        "500 epochs, not 90); curves of training images show top-1, Figure 4 top-5. Pixels are in [0, 1], and only norms "
-        "centre them; autocast to bfloat16. Published: three seeds, as the paper, and stops on test images. Clean: ten "
-        "seeds, a tenth of the training images held out. Small: CIFAR-10, half the channels (64, 128, 256), 6 epochs; the "
-        "rate falls along a cosine, as so short a training has no plateau but that of its start, and the best epoch's "
-        "weights are taken. Weak: networks without norms, and WN+MBN at the paper's rates (for 90 epochs of ImageNet32), "
-        "stay far from trained, so published rows say as much of rates as of methods. In fewer than 300 steps of 1,024 "
-        "images running means of a hundredth lag behind: what is found there is found of that too, as GmP+IMN and WN+MBN do "
-        "worse on images followed than on those trained with, which have the means of their batch. Clean rates are from "
-        "0.003 on, tried with one seed and batches of 512 for all sizes; at the paper's scale all, with three seeds, size "
-        f"by size. {WEAK}"
+        "The mean is taken off the input of every convolution; the authors' code does so before max-pooling, after "
+        "which it is no longer zero, and before the head too. Running means take in a hundredth of every batch, as "
+        "theirs; batch norm's, as torch's, a tenth. WN+MBN has the bias its authors give it, which the code leaves out; "
+        "the head is plain, theirs has weight norm with WN. Cuts and stops go by top-1 accuracy, as the text says (the "
+        "code: top-5; 500 epochs, not 90); curves of training images show top-1, Figure 4 top-5. Pixels are in [0, 1], "
+        "and only norms centre them; autocast to bfloat16. Published: three seeds, as the paper, and stops on test "
+        "images. Clean: ten seeds, a tenth of the training images held out. Small: CIFAR-10, half the channels (64, "
+        "128, 256), 6 epochs; the rate falls along a cosine, as so short a training has no plateau but that of its "
+        "start, and the best epoch's weights are taken. Weak: networks without norms, and WN+MBN at the paper's rates "
+        "(for 90 epochs of ImageNet32), stay far from trained, so published rows say as much of rates as of methods. In "
+        "fewer than 300 steps of 1,024 images running means of a hundredth lag behind: what is found there is found of "
+        "that too, as GmP+IMN and WN+MBN do worse on images followed than on those trained with, which have the means "
+        "of their batch. Clean rates are from 0.003 on, tried with one seed and batches of 512 for all sizes; at the "
+        f"paper's scale all, with three seeds, size by size. {WEAK}"
     ),
 )
 TABLE1 = _table(
@@ -190,13 +189,13 @@ TABLE1 = _table(
         "top5": {"imagenet": {"WN+MBN": (0.9077, 0.0012), "BN": (0.9111, 0.0005), "GmP+IMN": (0.9268, 0.0011)}},
     },
     departs=(
-        "There is no code for it: where norms stand is our choice (before, or behind, every convolution, the shortcut's "
-        "too). The scale of a geometric unit is inside the ReLU. Random resized crops of squares in place of resizing to "
-        "256-480 and cropping, no colours changed; tested on squares of 224. Weight decay is that of He and others, whose "
-        "setup the paper says it follows. Weights start as He's, those of geometric units on the whole sphere with scale 1. "
-        "The rest is as in Table 2. Small: ResNet-18 on CIFAR-10, crops of images padded by 4, rate and weights as in Table "
-        "2. Weak: 5 epochs without warm-up, far from the end of a training, show who learns faster, not who ends higher; "
-        "batch norm, known to get above 90% on these images, is at 76.7% at its tuned rate. Clean tries the rates from 0.01 "
-        f"on with one seed; at the paper's scale all. {TUNED}"
+        "There is no code for it: where norms stand is our choice (before or behind every convolution, the shortcut's "
+        "too). The scale of a geometric unit is inside the ReLU. Random resized crops of squares in place of resizing "
+        "to 256-480 and cropping, no colours changed; tested on squares of 224. Weight decay is that of He and others, "
+        "whose setup the paper says it follows. Weights start as He's, those of geometric units on the whole sphere "
+        "with scale 1. The rest is as in Table 2. Small: ResNet-18 on CIFAR-10, crops of images padded by 4, rate and "
+        "weights as in Table 2. Weak: 5 epochs without warm-up, far from the end of a training, show who learns faster, "
+        "not who ends higher; batch norm, known to get above 90% on these images, is at 76.7% at its tuned rate. Clean "
+        f"tries the rates from 0.01 on with one seed; at the paper's scale all. {TUNED}"
     ),
 )

@@ -24,6 +24,8 @@ RECIPES = tuple(one for data in SETS for one in by(replace(UCI, name=data, data=
 LEVY = replace(UCI, name="levy", data="levy", redrawn=0.0, epochs=3, seeds=(0, 1))
 # Powers of ten: the list of rates has two steps in each, so that ten times is one step too little to one too much.
 TEN_TIMES = Within(0.5, centre=1.0)
+# Percent of a reported error. Our splits are others than the authors', and split by split errors differ by more.
+CLOSE = 10.0
 
 
 def lower_errors(result: Result, protocol: str) -> list[Pooled]:
@@ -42,7 +44,17 @@ def tuned_rates(result: Result) -> list[Case]:
     """Powers of ten between the tuned rate of GmP and that of each other method, set by set."""
     rows = groups((row for row in rows_of(result, protocol="clean") if "values" in row), "method").items()
     rates = {method: {row["data"]: log10(row["rate"]) for row in own} for (method,), own in rows}
-    return [Case(other, paired(rates["GmP"], rates[other])) for other in FOUR[:-1] if other in rates]
+    return [Case(other, paired(rates.get("GmP", {}), rates[other])) for other in FOUR[:-1] if other in rates]
+
+
+def from_reported(result: Result) -> list[Case]:
+    """By how many percent errors differ from those reported, in the mean over the sets, split by split."""
+    cases, reported = [], result["reported"]
+    rows = [row for row in rows_of(result, protocol="published") if "values" in row and reported]
+    for (method,), own in groups(rows, "method").items():
+        percent = [[100 * (value / reported[row["data"]][method][0] - 1) for value in row["values"]] for row in own]
+        cases.append(Case(method, [fmean(split) for split in zip(*percent, strict=False)], UCI.redrawn / 4))
+    return cases
 
 
 LOWER = "GmP has a lower RMSE than every other method, over all sets together"
@@ -55,12 +67,13 @@ TABLE3 = comparison.compared(
     claims=(
         *(Claim(f"{LOWER} ({name})", partial(lower_errors, protocol=name), Below(), DEVIATIONS) for name in PROTOCOLS),
         Claim("The best rate of GmP is ten times every other's (clean)", tuned_rates, TEN_TIMES, POWERS, per="set"),
+        Claim("Errors are those reported (published)", from_reported, Within(CLOSE), "percent of the paper's", "+.0f"),
     ),
     criteria=(
-        "The paper has GmP best on every set. Ten splits of one set show no difference below 1.7 standard deviations, so "
-        "the sets are pooled: the mean of the differences, each in its own standard deviations. A run that failed leaves "
-        "the claim open, as errors have no chance level. Ten times is between three and thirty times: the list of rates "
-        "has two in each power of ten."
+        "The paper has GmP best on every set. Ten splits of one set show no difference below 1.7 standard deviations, "
+        "so sets are pooled: the mean of differences, each in its own standard deviations. A run that failed leaves the "
+        "claim open, as errors have no chance level. Ten times is between three and thirty times: the list has two "
+        f"rates per power of ten. Errors are those reported if within {CLOSE:g} percent in the mean over the sets."
     ),
     reported={
         "boston": {"SP": (3.370, 0.145), "WN": (3.459, 0.156), "BN": (3.469, 0.153), "GmP": (3.057, 0.144)},

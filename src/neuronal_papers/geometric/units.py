@@ -183,9 +183,8 @@ PERTURBATION = Reproduction(
         "inputs. Of Theorem 3 this inequality is checked; the equality it states holds to first order only."
     ),
     departs=(
-        "Angles are those between directions; the authors' code takes them from the first coordinate alone. Batch norm, of "
-        "which the paper shows no formula here, sees inputs of variances 2 and 0.5. Many units of other norms and sizes are "
-        "ours: the paper shows one of norm 0.0017."
+        "Angles are between directions; the authors' code has those of the first coordinate alone. Batch norm (no "
+        "formula in the paper) sees inputs of variances 2 and 0.5. All units but one, of norm 0.0017, are ours."
     ),
 )
 

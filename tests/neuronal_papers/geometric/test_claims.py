@@ -73,7 +73,7 @@ def test_tuned_rates_are_ten_times_others_over_the_sets(rates, expected):
     for number, data in enumerate(uci.SETS):
         rows += [row(name, [1.0, 2.0], "rmse", data=data) for name in FOUR[:-1]]
         rows.append(row("GmP", [1.0, 2.0], "rmse", data=data, rate=rates[number % 2]))
-    assert outcomes(uci.TABLE3.claims[2:], rows) == [expected]
+    assert outcomes(uci.TABLE3.claims[2:3], rows) == [expected]
 
 
 @pytest.mark.parametrize(("leads", "expected"), each((1, 5), (5, 1), (1, 1)))
