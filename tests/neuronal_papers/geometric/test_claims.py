@@ -39,8 +39,7 @@ def test_best_is_better_than_every_other_seed_by_seed(others, expected):
 
 def test_a_run_that_failed_is_one_at_chance_and_is_named():
     case = sample(row("GmP", [0.9, 0.9]), row("SP", [0.8], failed=[1]), "SP")
-    assert case.values == pytest.approx([10, 80])
-    assert (case.note, case.is_open) == ("SP failed with seeds 1", False)
+    assert (case.values, case.note, case.is_open) == (pytest.approx([10, 80]), "SP failed with seeds 1", False)
     # Errors have no chance level.
     assert sample(row("GmP", [1.0, 1.0], "rmse"), row("SP", [2.0], "rmse", failed=[1]), "SP").is_open
     assert sample(row("GmP", [], failed=[0]), row("SP", [], failed=[0]), "SP").values == ()
@@ -50,9 +49,8 @@ def sets(shift, failed=()):
     """Six sets in units of their own by both protocols; GmP is off by a share of each one's deviation."""
     rows = []
     for number, name in enumerate(uci.SETS):
-        scale = 10.0**number
-        base = [scale * (3 + 0.1 * seed) for seed in range(10)]
-        own = [value + scale * (shift + 0.2 * (-1) ** seed) for seed, value in enumerate(base)]
+        base = [10.0**number * (3 + 0.1 * seed) for seed in range(10)]
+        own = [value + 10.0**number * (shift + 0.2 * (-1) ** seed) for seed, value in enumerate(base)]
         for protocol in ("published", "clean"):
             place = {"data": name, "batch": 1024, "protocol": protocol, "overlap": 0.25}
             rows += [row(other, base, "rmse", **place) for other in ("SP", "WN")]

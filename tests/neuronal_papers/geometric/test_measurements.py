@@ -11,12 +11,10 @@ from neuronal.experiments import Work
 from neuronal.nn import GeometricLinear
 from neuronal_papers.core import Setting
 from neuronal_papers.geometric import motion, units
-from neuronal_papers.judge import judge
 
 
 def outcomes(one, result):
-    findings = judge(one.claims, {"command": "", "reproduction": "r", "result": result})
-    return [finding.outcome for finding in findings]
+    return [finding.outcome for finding in one.findings({"command": "", "reproduction": "r", "result": result})]
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +27,7 @@ def test_angles_of_the_papers_unit_against_plain_trigonometry(perturbed):
     for row in perturbed["rows"]:
         e = row["epsilon"]
         turned = math.remainder(math.atan2(w1 + e, w0 + e) - math.atan2(w1, w0), 2 * math.pi)
-        expected = e if row["method"] == "GmP" else abs(turned)
-        assert row["angle"] == pytest.approx(math.degrees(expected), rel=1e-6)
+        assert row["angle"] == pytest.approx(math.degrees(e if row["method"] == "GmP" else abs(turned)), rel=1e-6)
     # As the figure has them.
     drawn = [row["published_angle"] for row in perturbed["rows"] if row["method"] == "SP"]
     assert drawn == pytest.approx((4.1, 12.2, 18.3, 23.7), rel=0.02)
@@ -82,5 +79,4 @@ def test_pictures_are_of_every_method_at_the_same_rates(tmp_path):
         assert len(picture["value"]) == len(picture["value_at_start"])
         assert picture["value"] != picture["value_at_start"]
         assert [at for at, _ in picture["places"]] == [0, 1, 2]
-    first, second = (one["value_at_start"] for one in result["pictures"][:2])
-    assert first == second
+    assert result["pictures"][0]["value_at_start"] == result["pictures"][1]["value_at_start"]

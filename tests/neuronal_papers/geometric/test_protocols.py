@@ -24,13 +24,13 @@ class Made:
         cells = [(recipe, seed) for recipe in recipes for seed in recipe.seeds]
         self.sizes.append(len({*cells} - self.asked.keys()))
         self.asked |= dict.fromkeys(cells)
-        return [self.record(*cell) for cell in cells]
+        return [record(recipe, seed, *self.rule(recipe, seed)) for recipe, seed in cells]
 
-    def record(self, recipe, seed):
-        test, held = self.rule(recipe, seed)
-        failure = Failure(1, recipe.lr, "the loss became nan") if test is None else None
-        metrics = {} if failure else {"rmse": test, "loss": 0.0}
-        return Record(recipe, seed, metrics, ({"holdout_rmse": held},), {}, failure, 1.0, 0.1, "", {})
+
+def record(recipe, seed, test, held):
+    failure = Failure(1, recipe.lr, "the loss became nan") if test is None else None
+    metrics = {} if failure else {"rmse": test, "loss": 0.0}
+    return Record(recipe, seed, metrics, ({"holdout_rmse": held},), {}, failure, 1.0, 0.1, "", {})
 
 
 def both(recipes, options, work):
@@ -43,7 +43,7 @@ def test_clean_goes_by_held_out_data_and_published_by_the_recipe():
     published, clean = both(by(BASE, "SP"), OPTIONS, work)
     assert (published["protocol"], published["rate"], published["values"]) == ("published", 0.01, [0.1, 1.1, 2.1])
     assert (clean["protocol"], clean["rate"], clean["values"]) == ("clean", 0.1, [1.0, 2.0, 3.0])
-    assert [point["value"] for point in clean["tuning"]] == [0.01, 0.1]
+    assert [point["value"] for point in clean["tuning"]] == list(OPTIONS["rates"])
     assert all(recipe.holdout == (0.25 if recipe.protocol == "clean" else 0.0) for recipe, _ in work.asked)
 
 
@@ -67,7 +67,6 @@ def test_rates_of_one_batch_size_are_taken_for_all():
     work = Made(lambda recipe, seed: (1.0, recipe.lr if recipe.batch_size == 64 else 1 / recipe.lr))
     clean = both(sizes, OPTIONS | {"tuning_batch": 128}, work)[1::2]
     assert [(row["batch"], row["rate"]) for row in clean] == [(64, 0.1), (64, 0.1), (128, 0.1), (128, 0.1)]
-    tried = [(recipe, seed) for recipe, seed in work.asked if recipe.lr == 0.01 and recipe.protocol == "clean"]
-    assert {recipe.batch_size for recipe, _ in tried} == {128}
-    assert [(method_of(recipe), seed) for recipe, seed in tried] == [("SP", 0), ("SP", 1), ("GmP", 0), ("GmP", 1)]
+    tried = [(method_of(one), one.batch_size, seed) for one, seed in work.asked if one.lr == 0.01 and one.holdout]
+    assert tried == [("SP", 128, 0), ("SP", 128, 1), ("GmP", 128, 0), ("GmP", 128, 1)]
     assert [row["rate"] for row in both(sizes, OPTIONS, work)[1::2]] == [0.01, 0.01, 0.1, 0.1]
