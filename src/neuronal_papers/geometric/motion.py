@@ -117,8 +117,7 @@ def tables(result: Result) -> list[Table]:
         lines.append(row | told)
     columns = (METHOD, RATE, TEST, *(Column(head, key) for key, head in steps.items()), FAILED)
     caption = "largest of any unit in any step of a training: median over seeds, and the largest of all"
-    title = "Every method at the same rates, as published"
-    return [*comparison.tables(result), table(title, columns, lines, caption)]
+    return [*comparison.tables(result), table("Every method at the same rates, as published", columns, lines, caption)]
 
 
 def figures(result: Result) -> list[Drawing]:

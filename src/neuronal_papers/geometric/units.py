@@ -14,7 +14,6 @@ from neuronal.experiments import Work
 from neuronal.geometry import boundaries
 from neuronal.nn import GeometricLinear
 from neuronal.ops.hinge import Hinge, hinge
-from neuronal.ops.sphere import angles_of, direction
 from neuronal.probes import motion
 from neuronal.report import Column, Drawing, Table, blank, colour, table
 from neuronal_papers.core import SCALES, Reproduction, Setting, one_table, title_of
@@ -28,10 +27,8 @@ OPTIONS = {"epsilons": (1e-4, 1e-3, 1e-2, 1e-1), "norms": (SMALL, 0.1, 1.0), "in
 FEW = OPTIONS | {"units": 10, "inputs": (2,)}
 VARIANCES = {"WN": (1.0, 1.0), "BN": (2.0, 0.5)}
 """Of inputs, coordinate by coordinate in turn: with equal ones batch norm is weight norm."""
-# More than so many times what geometric units turn is drastic.
-DRASTIC = 10
-# Share of the true angle below which a drawn one is wrong.
-UNDERSTATED = 0.9
+# Times what geometric units turn, above which it is drastic; share of the true angle below which a drawn one is wrong.
+DRASTIC, UNDERSTATED = 10, 0.9
 # Share of the bound by which numbers of 64 bits may exceed it; what numbers of 32 bits leave of zero.
 ROUNDING, ROUNDING_32 = 1e-9, 1e-5
 # The change the table and a claim are about; the others are in the file.
@@ -41,8 +38,12 @@ IN_TABLE = 1e-3
 def perturbed(method: str, w: Tensor, b: Tensor, epsilon: float) -> Hinge:
     """The boundary after ``epsilon`` is added to every parameter of a method; all start from the same one."""
     if method == "GmP":
-        start = hinge(w, b)
-        return Hinge(direction(angles_of(w)[0] + epsilon), start.offset + epsilon)
+        plain = nn.Linear(w.shape[1], len(w), dtype=w.dtype)
+        plain.weight.data, plain.bias.data = w, b
+        unit = GeometricLinear.from_standard(plain).requires_grad_(False)
+        for parameter in unit.parameters():
+            parameter.add_(epsilon)
+        return hinge(unit.weight, unit.bias)
     moved = w + epsilon
     if method in VARIANCES:
         variances = w.new_tensor(VARIANCES[method]).repeat(w.shape[1])[: w.shape[1]]

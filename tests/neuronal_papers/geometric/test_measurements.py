@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from neuronal.experiments import Work
-from neuronal.nn import GeometricLinear
 from neuronal_papers.core import Setting
 from neuronal_papers.geometric import motion, units
 
@@ -33,17 +32,11 @@ def test_angles_of_the_papers_unit_against_plain_trigonometry(perturbed):
     assert drawn == pytest.approx((4.1, 12.2, 18.3, 23.7), rel=0.02)
 
 
-def test_methods_start_from_one_boundary_and_geometric_units_move_as_their_layer():
-    plain = torch.nn.Linear(3, 7, dtype=torch.float64).requires_grad_(False)
-    w, b = plain.weight, plain.bias
+def test_all_parameterisations_start_from_one_boundary():
+    w, b = torch.randn(7, 3, dtype=torch.float64), torch.randn(7, dtype=torch.float64)
     for method in units.FOUR:
         hinge = units.perturbed(method, w, b, 0.0)
         torch.testing.assert_close((hinge.normal.T, hinge.offset), (w.T / w.norm(dim=1), b / w.norm(dim=1)))
-    unit = GeometricLinear.from_standard(plain).requires_grad_(False)
-    for parameter in unit.parameters():
-        parameter.add_(0.1)
-    hinge = units.perturbed("GmP", w, b, 0.1)
-    torch.testing.assert_close((hinge.normal, hinge.offset), (unit.direction(), unit.offset.data))
 
 
 def test_claims_about_perturbations(perturbed):
