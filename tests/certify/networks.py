@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from neuronal.nn.farkas import FarkasLinear
 from neuronal.nn.geometric import GeometricLinear
+from tests.geometry.networks import linear
 
 
 class Residual(nn.Module):
@@ -107,6 +108,13 @@ def same_class_pairs(model: nn.Module, x: Tensor, count: int) -> tuple[Tensor, T
     return x[i[keep]], x[j[keep]]
 
 
+def same_class_sets(model: nn.Module, x: Tensor, size: int, count: int) -> list[Tensor]:
+    """So many sets of inputs of the class that is predicted most."""
+    with torch.no_grad():
+        y = model(x).argmax(1)
+    return list(x[y == y.mode().values][: size * count].split(size))
+
+
 def weights(count: int, vertices: int, seed: int = 0) -> Tensor:
     """Convex weights: spread out, near the vertices and in the middle of edges."""
     generator = torch.Generator().manual_seed(seed)
@@ -126,7 +134,7 @@ def counterexamples(model: nn.Module, points: Tensor, label: int, promise: str, 
 
 def margins(model: nn.Module, x: Tensor, label: int) -> Tensor:
     """The lead of the label over the best other class."""
-    scores = model(x)
+    scores = model(x.clone())  # the model may work in place
     others = scores.clone()
     others[:, label] = -torch.inf
     return scores[:, label] - others.amax(1)
@@ -174,12 +182,8 @@ def worst_in_ball(model: nn.Module, x: Tensor, label: int, norm: object, radius:
 
 def spike(width: float, at: float, height: float = 2.0) -> nn.Module:
     """One number in: class 0 with a lead of 1, except where a tent of this width takes it away."""
-    first, last = nn.Linear(1, 3), nn.Linear(3, 2)
-    with torch.no_grad():
-        first.weight.fill_(2 / width)
-        first.bias.copy_(torch.tensor([1.0, 0.0, -1.0]) - 2 * at / width)
-        last.weight.copy_(torch.tensor([[0.0, 0.0, 0.0], [height, -2 * height, height]]))
-        last.bias.copy_(torch.tensor([1.0, 0.0]))
+    first = linear([[2 / width]] * 3, [side - 2 * at / width for side in (1.0, 0.0, -1.0)])
+    last = linear([[0.0, 0.0, 0.0], [height, -2 * height, height]], [1.0, 0.0])
     return nn.Sequential(first, nn.ReLU(), last)
 
 

@@ -1,5 +1,6 @@
 """Lipschitz bounds against explicit operators, Jacobians and pairs of inputs."""
 
+import copy
 from fractions import Fraction
 from math import sqrt
 
@@ -16,6 +17,7 @@ from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
 from tests.certify.networks import on_sphere, worst_in_ball
 from tests.certify.rational import exact, forward
 from tests.certify.test_scaling import stirred
+from tests.geometry.networks import Does, linear
 from tests.models.networks import small
 
 
@@ -169,24 +171,8 @@ def test_parts(name):
     assert bound <= most * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("neuron", FAMILIES)
-def test_balls_of_one_class(neuron):
-    kind = {"coupling": -0.5} if neuron == "implicit_bias" else {}
-    torch.manual_seed(1)
-    model = nn.Sequential(FAMILIES[neuron].Linear(6, 20, **kind), nn.ReLU(), FAMILIES[neuron].Linear(20, 4, **kind))
-    x = torch.randn(6)
-    certificate = certify_lipschitz_ball(model, x)
-    assert (certificate.kind, certificate.verdict, certificate.promise) == ("ball", "certified", "real")
-    radius, label = certificate.evidence.radius, certificate.evidence.label
-    model = model.double()
-    assert model(x.double().unsqueeze(0)).argmax() == label
-    assert (model(on_sphere(x, 2, radius, 3000)).argmax(1) == label).all()
-    assert worst_in_ball(model, x.double(), label, 2, radius) > 0
-
-
 def test_a_linear_classifier_by_hand():
-    model = nn.Linear(2, 2, bias=False)
-    model.weight.data = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    model = linear([[1.0, 0.0], [0.0, 1.0]])
     certificate = certify_lipschitz_ball(model, torch.tensor([3.0, 1.0]))
     # The line x1 = x2 is sqrt(2) away, and the bound is tight.
     assert certificate.evidence.radius == pytest.approx(sqrt(2), rel=1e-6)
@@ -220,16 +206,6 @@ def test_the_error_covers_what_is_left_of_the_equation():
     assert abs(margin - certificate.evidence.margin) <= sqrt(2) * certificate.evidence.error + 1e-9
 
 
-class Square(nn.Module):
-    def forward(self, x):
-        return x * x
-
-
-class Jump(nn.Module):
-    def forward(self, x):
-        return x if x.max() < 9 else x + 1
-
-
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -237,8 +213,8 @@ class Jump(nn.Module):
         (nn.Sequential(nn.Linear(4, 4), nn.Softmax(1)), "Softmax at '1'"),
         (ImplicitBiasLinear(4, 4, coupling=-0.5, steps=1), "ImplicitBiasLinear"),
         (nn.Sequential(nn.Unflatten(1, (2, 2)), nn.InstanceNorm1d(2)), "InstanceNorm1d at '1'"),
-        (Square(), "Square computes aten.mul.Tensor"),
-        (Jump(), "Jump"),
+        (Does(lambda x: x * x), "Does computes aten.mul.Tensor"),
+        (Does(lambda x: x if x.max() < 9 else x + 1), "Does"),
     ],
 )
 def test_what_has_no_constant_is_named(model, words):
@@ -256,13 +232,16 @@ def test_doors_and_an_untouched_model():
     assert model.training
 
 
+def two_layers(neuron, **options):
+    """A network of two such layers, and the shape of its inputs."""
+    Linear = FAMILIES[neuron].Linear
+    return lambda: nn.Sequential(Linear(6, 20, **options), nn.ReLU(), Linear(20, 4)), (6,)
+
+
 CHECKED = {
-    "linear": (lambda: nn.Sequential(nn.Linear(6, 20), nn.ReLU(), nn.Linear(20, 4)), (6,)),
-    "coupled": (lambda: nn.Sequential(ImplicitBiasLinear(6, 20, coupling=-0.5), nn.ReLU(), nn.Linear(20, 4)), (6,)),
-    "pushed apart": (
-        lambda: nn.Sequential(ImplicitBiasLinear(6, 20, coupling=0.05), nn.ReLU(), nn.Linear(20, 4)),
-        (6,),
-    ),
+    **{neuron: two_layers(neuron) for neuron in FAMILIES if neuron != "implicit_bias"},
+    "coupled": two_layers("implicit_bias", coupling=-0.5),
+    "pushed apart": two_layers("implicit_bias", coupling=0.05),
     "cnn": (lambda: small("cnn", "implicit_bias", norm="none"), (2, 8, 8)),
     "batch norm": (lambda: stirred(small("cnn", "standard", norm="batch")), (2, 8, 8)),
     "residual": (lambda: small("resnet18", "standard", norm="none"), (2, 8, 8)),
@@ -280,13 +259,18 @@ CHECKED = {
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_balls_are_confirmed_and_not_of_other_weights(name):
+def test_balls_have_one_class_and_are_confirmed_but_not_of_other_weights(name):
     torch.manual_seed(2)
     make, shape = CHECKED[name]
-    model = make()
-    certificate = certify_lipschitz_ball(model, torch.rand(shape))
-    assert certificate.verdict == "certified"
+    model, x = make(), torch.rand(shape)
+    certificate = certify_lipschitz_ball(model, x)
+    assert (certificate.kind, certificate.verdict, certificate.promise) == ("ball", "certified", "real")
     assert check(certificate, model)
+    radius, label = certificate.evidence.radius, certificate.evidence.label
+    exact = copy.deepcopy(model).double().eval()
+    assert exact(x.double().unsqueeze(0)).argmax() == label
+    assert (exact(on_sphere(x, 2, radius, 1000)).argmax(1) == label).all()
+    assert worst_in_ball(exact, x.double(), label, 2, radius) > 0
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)

@@ -20,6 +20,15 @@ class Does(nn.Module):
         return self.function(x)
 
 
+def linear(weight, bias=None, dtype=torch.float32):
+    """A linear layer with these weights, and without a bias where none is given."""
+    layer = nn.Linear(len(weight[0]), len(weight), bias=bias is not None, dtype=dtype)
+    layer.weight.data = torch.tensor(weight, dtype=dtype)
+    if bias is not None:
+        layer.bias.data = torch.tensor(bias, dtype=dtype)
+    return layer
+
+
 class Block(nn.Module):
     """Adds in place, activates in place, concatenates, splits."""
 

@@ -16,13 +16,8 @@ from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from tests.geometry.networks import NAMES, network
 
-LAYERS = [nn.Linear(4, 6), nn.Linear(4, 6, bias=False), nn.Conv2d(2, 6, 3), GeometricLinear(4, 6)]
-LAYERS += [
-    GeometricLinear(4, 6, activation="relu"),
-    GeometricConv2d(2, 6, 3),
-    FarkasLinear(4, 6),
-    FarkasConv2d(2, 6, 3),
-]
+LAYERS = [nn.Linear(4, 6), nn.Linear(4, 6, bias=False), nn.Conv2d(2, 6, 3), FarkasLinear(4, 6), FarkasConv2d(2, 6, 3)]
+LAYERS += [GeometricLinear(4, 6), GeometricLinear(4, 6, activation="relu"), GeometricConv2d(2, 6, 3)]
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=repr)

@@ -268,14 +268,12 @@ def test_what_is_not_supported_is_named(message):
         assert error.value.operation
 
 
-def test_other_parts_that_are_not_piecewise_linear():
-    with pytest.raises(NotPiecewiseLinear, match="ImplicitBiasConv2d at '0'"):
-        lower(nn.Sequential(ImplicitBiasConv2d(2, 3, 3)), torch.randn(1, 2, 6, 6))
+def test_parts_with_inputs_of_another_shape_are_refused_too():
     with pytest.raises(NotPiecewiseLinear, match=r"MultiheadAttention at 'self_attn'|TransformerEncoderLayer"):
         lower(nn.TransformerEncoderLayer(8, 2, batch_first=True), torch.randn(1, 3, 8))
     with pytest.raises(NotPiecewiseLinear, match=r"ConvTranspose2d.*transposed"):
         lower(nn.ConvTranspose2d(2, 2, 3), torch.randn(1, *IMAGE))
-    with pytest.raises(NotPiecewiseLinear):
+    with pytest.raises(NotPiecewiseLinear, match="InstanceNorm2d"):
         lower(nn.InstanceNorm2d(2), torch.randn(1, *IMAGE))
     with pytest.raises(ValueError, match="batch dimension"):
         lower(nn.Linear(4, 4), torch.randn(4))
@@ -306,26 +304,6 @@ def test_smooth_parts_are_steps_where_they_are_asked_for(case):
         lower(model, x[:1].new_zeros(1, *shape))
 
 
-def test_the_model_is_never_changed():
-    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Flatten())
-    model.train()
-    model[1].eval()
-    model[0].weight.grad = torch.ones_like(model[0].weight)
-    before = copy.deepcopy(model.state_dict())
-    flags = [module.training for module in model.modules()]
-    x = torch.randn(3, *IMAGE)
-    kept = x.clone()
-    program = lower(model, x)
-    with pytest.raises(NotPiecewiseLinear):
-        lower(nn.Sequential(*model, nn.GELU()), x)
-    assert torch.equal(x, kept)
-    assert [module.training for module in model.modules()] == flags
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert torch.equal(model[0].weight.grad, torch.ones_like(model[0].weight))
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-    assert program(x.double()).shape == (3, 126)
-
-
 def test_a_program_does_not_follow_the_model_when_it_learns():
     model = nn.Sequential(nn.Linear(4, 4), nn.PReLU(), nn.BatchNorm1d(4)).double()
     program = lower(model, torch.randn(1, 4))
@@ -344,12 +322,6 @@ def test_values_are_freed_when_nobody_reads_them_any_more():
     freed = {i: step.output for step in program.steps for i in step.frees}
     last_read.pop(program.output, None)
     assert freed == last_read
-
-
-def test_steps_know_their_module():
-    model, shape = network("residual")
-    program = lower(model, torch.randn(1, *shape))
-    assert {"0", "1.one", "2", "4"} <= {step.path for step in program.steps}
 
 
 def test_what_nobody_reads_is_left_out():
