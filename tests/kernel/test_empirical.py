@@ -10,6 +10,7 @@ from torch.nn.utils.parametrize import register_parametrization
 from neuronal.kernel import empirical_ntk, relu_ntk
 from neuronal.kernel.empirical import _blocks, rates_of_width
 from neuronal.nn import FarkasLinear, GeometricLinear
+from tests.geometry.networks import Does
 
 
 def by_loops(model, x, y, rates=None):
@@ -50,11 +51,6 @@ MODELS = {
     "in place": lambda: nn.Sequential(nn.Linear(3, 5), nn.ReLU(inplace=True), nn.Linear(5, 2)).double(),
     "a layer that is not called": lambda: OneOfTwo().double(),
 }
-
-
-class Twice(nn.Module):
-    def forward(self, x):
-        return 2 * x
 
 
 class OneOfTwo(nn.Module):
@@ -126,7 +122,7 @@ def test_outputs_without_a_dimension_of_their_own(method):
 def test_structured_refuses_what_is_no_plain_layer():
     """Each of these used to give a wrong kernel without a word."""
     x = torch.randn(4, 3, dtype=torch.float64)
-    doubled = nn.Sequential(register_parametrization(nn.Linear(3, 2), "weight", Twice())).double()
+    doubled = nn.Sequential(register_parametrization(nn.Linear(3, 2), "weight", Does(lambda w: 2 * w))).double()
     tied = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)).double()
     tied[2].weight = tied[0].weight
     for model, message in ((doubled, "original is none of them"), (tied, "0.weight is also 2.weight")):
