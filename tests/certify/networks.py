@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from neuronal.nn.farkas import FarkasLinear
 from neuronal.nn.geometric import GeometricLinear
-from tests.geometry.networks import linear
+from tests.geometry.networks import Does, linear
 
 
 class Residual(nn.Module):
@@ -39,30 +39,18 @@ class NormAndSkip(nn.Module):
         return F.relu(h + self.norm(self.branch(h)))
 
 
-class NoHead(nn.Module):
-    """Scores that do not come from a linear layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(6, 12)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.first(x)).view(-1, 3, 4).mean(2)
-
-
-class Pooled(nn.Module):
+def pooled() -> nn.Module:
     """Convolutions with pools of both kinds and batch norm."""
+    norm, pool = nn.BatchNorm2d(4), nn.MaxPool2d(3, stride=2, padding=1)
+    norm.running_mean.uniform_(-0.2, 0.2)
+    norm.running_var.uniform_(0.5, 2)
+    first = (nn.Conv2d(1, 4, 3, padding=1), norm, nn.ReLU(), pool)
+    return nn.Sequential(*first, nn.Conv2d(4, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.norm, self.more = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3)
-        self.last = nn.Linear(4, 3)
-        self.norm.running_mean.uniform_(-0.2, 0.2)
-        self.norm.running_var.uniform_(0.5, 2)
 
-    def forward(self, x: Tensor) -> Tensor:
-        h = F.max_pool2d(F.relu(self.norm(self.conv(x))), 3, stride=2, padding=1)
-        return self.last(F.adaptive_avg_pool2d(F.relu(self.more(h)), 1).flatten(1))
+def without_head() -> nn.Module:
+    """Scores that do not come from a linear layer."""
+    return nn.Sequential(nn.Linear(6, 12), nn.ReLU(), Does(lambda h: h.view(-1, 3, 4).mean(2)))
 
 
 def kinked(kink: nn.Module) -> nn.Module:
@@ -88,8 +76,8 @@ NETWORKS = {
     "clamp": lambda: kinked(nn.Hardtanh()),
     "linear": lambda: nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3)),
     "residual": Residual,
-    "no_head": NoHead,
-    "pooled": Pooled,
+    "no_head": without_head,
+    "pooled": pooled,
     "geometric": lambda: nn.Sequential(GeometricLinear(6, 9), nn.ReLU(), nn.Linear(9, 3)),
     "farkas": lambda: nn.Sequential(FarkasLinear(6, 9), nn.ReLU(), nn.Linear(9, 3)),
 }

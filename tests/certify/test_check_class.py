@@ -160,8 +160,6 @@ def test_cones():
     biased = copy.deepcopy(model)
     biased[0].bias = nn.Parameter(torch.full((12,), 1e-6))
     assert not check(c, biased)
-    assert not check(c, negative(model))
-    assert not check(tampered(c, hull=tampered(c.evidence.hull, parts=c.evidence.hull.evidence.parts[:0])), model)
 
 
 @pytest.mark.parametrize("norm", [2, "inf"])

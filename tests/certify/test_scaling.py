@@ -127,6 +127,12 @@ def written(o, part, x):
     return o
 
 
+def cosine_attention(x, mask=None):
+    values = x.view(-1, 1, 2, 3)
+    directions = F.normalize(values, dim=-1, eps=0.0)
+    return F.scaled_dot_product_attention(directions, directions, values, mask)
+
+
 def scaled_part(x):
     o = x.clone()
     o[:, :2].mul_(x[:, :2])
@@ -149,20 +155,8 @@ FUNCTIONS = {
     "a gate of degree 1": (lambda x: x * torch.sigmoid(x), None),
     "pre-norm residual": (lambda x: x + F.layer_norm(x, (6,), eps=0.0), None),
     "attention": (lambda x: F.scaled_dot_product_attention(*[x.view(-1, 1, 2, 3)] * 3), None),
-    "attention by cosine": (
-        lambda x: F.scaled_dot_product_attention(
-            *[F.normalize(x.view(-1, 1, 2, 3), dim=-1, eps=0.0)] * 2, x.view(-1, 1, 2, 3)
-        ),
-        1,
-    ),
-    "attention with a mask that scales": (
-        lambda x: F.scaled_dot_product_attention(
-            *[F.normalize(x.view(-1, 1, 2, 3), dim=-1, eps=0.0)] * 2,
-            x.view(-1, 1, 2, 3),
-            x.view(-1, 1, 6)[..., None, :2],
-        ),
-        None,
-    ),
+    "attention by cosine": (cosine_attention, 1),
+    "attention with a mask that scales": (lambda x: cosine_attention(x, x.view(-1, 1, 6)[..., None, :2]), None),
     "a norm with a weight that scales": (lambda x: F.layer_norm(x, (6,), weight=x[0], eps=0.0), None),
     "a norm with a bias that scales": (lambda x: F.group_norm(x, 1, bias=x[0], eps=0.0), None),
     "maximum": (lambda x: torch.maximum(x, F.linear(x, WEIGHT.to(x))), 1),

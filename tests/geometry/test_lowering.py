@@ -15,7 +15,7 @@ from neuronal.nn.farkas import FarkasConv2d, FarkasConv3d, FarkasLinear
 from neuronal.nn.geometric import GeometricConv2d, GeometricConv3d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
 from neuronal.nn.norm import ChannelScale, InputMeanNorm, MeanOnlyBatchNorm
-from neuronal.nn.zero_bias import ZeroBiasConv2d, ZeroBiasLinear
+from neuronal.nn.zero_bias import ZeroBiasLinear
 from tests.geometry.networks import NAMES, Does, network
 from tests.models.networks import small
 from tests.vision import vision
@@ -87,7 +87,6 @@ LAYERS = {
     "ChannelShuffle": ((4, 3, 3), nn.ChannelShuffle(2)),
     "PixelShuffle": ((4, 3, 3), nn.PixelShuffle(2)),
     "ZeroBiasLinear": ((5,), ZeroBiasLinear(5, 3)),
-    "ZeroBiasConv2d": (IMAGE, ZeroBiasConv2d(2, 3, 3)),
     "GeometricLinear with its ReLU": ((5,), GeometricLinear(5, 3, activation="relu")),
     "GeometricConv2d": (IMAGE, GeometricConv2d(2, 3, 3, padding=1, activation="relu")),
     "GeometricConv3d": (BOX, GeometricConv3d(2, 3, 2)),

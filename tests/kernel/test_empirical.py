@@ -1,6 +1,6 @@
 """Kernels of given networks: the two methods, plain loops over gradients, and the limit of infinite width."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -16,22 +16,18 @@ from tests.geometry.networks import Does
 def by_loops(model, x, y, rates=None):
     """One gradient at a time."""
 
-    def gradient(one, o):
+    def gradient(one, output):
         model.zero_grad()
-        model(one.unsqueeze(0))[0].flatten()[o].backward()
+        model(one.unsqueeze(0)).flatten()[output].backward()
         return {name: (0 * p if p.grad is None else p.grad).clone() for name, p in model.named_parameters()}
 
-    outputs = model(x[:1]).flatten(1).shape[1]
-    left = [[gradient(one, o) for o in range(outputs)] for one in x]
-    right = [[gradient(one, o) for o in range(outputs)] for one in y]
+    outputs = model(x[:1]).numel()
     kernel = torch.zeros(len(x), len(y), outputs, outputs, dtype=x.dtype)
-    for i, a in enumerate(left):
-        for j, b in enumerate(right):
-            for o in range(outputs):
-                for p in range(outputs):
-                    for name in a[o]:
-                        rate = 1.0 if rates is None else rates.get(name, 0.0)
-                        kernel[i, j, o, p] += rate * (a[o][name] * b[p][name]).sum()
+    for (i, o), (j, p) in product(product(range(len(x)), range(outputs)), product(range(len(y)), range(outputs))):
+        left, right = gradient(x[i], o), gradient(y[j], p)
+        for name in left:
+            rate = 1.0 if rates is None else rates.get(name, 0.0)
+            kernel[i, j, o, p] += rate * (left[name] * right[name]).sum()
     return kernel
 
 
