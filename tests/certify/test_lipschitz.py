@@ -111,18 +111,14 @@ def test_couplings(coupling):
 
 
 def test_a_residual_branch_adds():
-    class Skip(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.branch = nn.Linear(4, 4)
-
+    class Skip(nn.Linear):
         def forward(self, x):
-            return x + self.branch(x)
+            return x + super().forward(x)
 
-    model = Skip()
-    top = torch.linalg.matrix_norm(model.branch.weight, 2).item()
+    model = Skip(4, 4)
+    top = torch.linalg.matrix_norm(model.weight, 2).item()
     assert lipschitz_bound(model, torch.zeros(1, 4)).bound == pytest.approx(1 + top, rel=1e-5)
-    model.branch.weight.data = torch.eye(4)
+    model.weight.data = torch.eye(4)
     assert 2 <= lipschitz_bound(model, torch.zeros(1, 4)).bound < 2.0001
 
 
