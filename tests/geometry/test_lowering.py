@@ -11,11 +11,10 @@ from torch.nn import functional as F
 from neuronal.convert.sources import from_source
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 from neuronal.geometry.program import Scale, Smooth
-from neuronal.nn.farkas import FarkasConv2d, FarkasConv3d, FarkasLinear
-from neuronal.nn.geometric import GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.farkas import FarkasConv2d
+from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
 from neuronal.nn.norm import ChannelScale, InputMeanNorm, MeanOnlyBatchNorm
-from neuronal.nn.zero_bias import ZeroBiasLinear
 from tests.geometry.networks import NAMES, Does, network
 from tests.models.networks import small
 from tests.vision import vision
@@ -86,13 +85,9 @@ LAYERS = {
     "ReplicationPad3d": (BOX, nn.ReplicationPad3d(1)),
     "ChannelShuffle": ((4, 3, 3), nn.ChannelShuffle(2)),
     "PixelShuffle": ((4, 3, 3), nn.PixelShuffle(2)),
-    "ZeroBiasLinear": ((5,), ZeroBiasLinear(5, 3)),
     "GeometricLinear with its ReLU": ((5,), GeometricLinear(5, 3, activation="relu")),
     "GeometricConv2d": (IMAGE, GeometricConv2d(2, 3, 3, padding=1, activation="relu")),
-    "GeometricConv3d": (BOX, GeometricConv3d(2, 3, 2)),
-    "FarkasLinear": ((5,), FarkasLinear(5, 3)),
     "FarkasConv2d": (IMAGE, FarkasConv2d(2, 4, 3, aggregate="mean", learn_multipliers=True)),
-    "FarkasConv3d": (BOX, FarkasConv3d(2, 3, 2)),
 }
 
 FUNCTIONS = {
