@@ -12,11 +12,10 @@ from neuronal.certify import segment as segments
 from neuronal.certify.bounds import Band, Bounds, is_plain_float32, plain_arithmetic
 from neuronal.certify.branch import Budget
 from neuronal.certify.segment import certify_segment, certify_segments
-from neuronal.certify.simplex import certify_hull
 from neuronal.geometry import segment as exact_segment
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import evaluate
-from tests.certify.networks import NETWORKS, TwoPools, counterexamples, inputs, network, same_class_pairs, weights
+from tests.certify.networks import NETWORKS, counterexamples, inputs, network, same_class_pairs, weights
 from tests.geometry.networks import linear
 
 CPU = torch.device("cpu")
@@ -109,12 +108,6 @@ def test_automatic_casts_do_not_reach_the_bounds():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         got = certify_segment(model, x[0], x[1])
     assert got.verdict in (want.verdict, "unknown")
-
-
-def test_the_winner_of_a_pool_is_not_ignored():
-    points = torch.tensor([[1.0, 0.01], [0.01, 1.0]])
-    assert certify_segment(TwoPools(), *points).verdict == "refuted"
-    assert certify_hull(TwoPools(), points).verdict == "refuted"
 
 
 def test_inputs_between_ends_that_cancel_are_off_by_the_rounding_of_the_ends():
