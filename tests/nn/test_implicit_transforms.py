@@ -10,20 +10,16 @@ from neuronal.nn import ImplicitBiasConv2d, ImplicitBiasLinear
 
 EXACT = {"coupling": -0.5, "tolerance": 1e-11, "dtype": torch.float64}
 LAYERS = {
-    "linear": lambda: (ImplicitBiasLinear(6, 8, **EXACT), (5, 6)),
-    "image": lambda: (ImplicitBiasConv2d(2, 3, 3, **EXACT), (5, 2, 7, 7)),
-    "image, coupling per channel": lambda: (
-        ImplicitBiasConv2d(2, 3, 3, per_channel=True, learn_slope=True, **EXACT),
-        (5, 2, 7, 7),
-    ),
+    "linear": (lambda: ImplicitBiasLinear(6, 8, **EXACT), (5, 6)),
+    "image": (lambda: ImplicitBiasConv2d(2, 3, 3, **EXACT), (5, 2, 7, 7)),
+    "per channel": (lambda: ImplicitBiasConv2d(2, 3, 3, per_channel=True, learn_slope=True, **EXACT), (5, 2, 7, 7)),
 }
 
 
 @pytest.fixture(params=LAYERS)
 def made(request):
-    torch.manual_seed(0)
-    layer, shape = LAYERS[request.param]()
-    return layer, torch.randn(shape, dtype=torch.float64)
+    make, shape = LAYERS[request.param]
+    return make(), torch.randn(shape, dtype=torch.float64)
 
 
 def loss(layer, parameters, x):
@@ -31,13 +27,8 @@ def loss(layer, parameters, x):
 
 
 def one_by_one(layer, x):
-    return dict(
-        zip(
-            dict(layer.named_parameters()),
-            torch.autograd.grad(layer(x).pow(3).sum(), list(layer.parameters())),
-            strict=True,
-        )
-    )
+    parameters = dict(layer.named_parameters())
+    return dict(zip(parameters, torch.autograd.grad(layer(x).pow(3).sum(), parameters.values()), strict=True))
 
 
 def assert_close(ours, theirs):
