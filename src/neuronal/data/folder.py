@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from neuronal.data.arrays import Arrays, without_test
-from neuronal.data.image import decode, header
+from neuronal.data.image import FORMATS, decode, header
 
-SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
 TEST_FOLDERS = ("test", "val", "validation")
 LARGEST_SIDE = 224
 """Images of different sizes are made squares of the shortest side among them, but no larger than this."""
@@ -72,7 +71,7 @@ def _by_class(folder: Path) -> dict[str, list[Path]]:
         return {}
     found = {}
     for inner in sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")):
-        files = [file for file in inner.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")]
+        files = [file for file in inner.iterdir() if file.suffix.lower() in FORMATS and not file.name.startswith(".")]
         if files:
             found[inner.name] = sorted(files)
     return found

@@ -83,11 +83,13 @@ def _rows(file: Path, table: Any) -> Any:
         for batch in table.iter_batches(_ROWS, columns=[image, label]):
             values = batch.to_pydict()
             for cell, given in zip(values[image], values[label], strict=True):
-                if not isinstance(cell, dict) or not cell.get("bytes"):
+                encoded = cell.get("bytes") if isinstance(cell, dict) else None
+                # Text would be taken for a path of this machine.
+                if not encoded or not isinstance(encoded, bytes):
                     raise ValueError(f"{file}, row {number}: has no image bytes.")
-                if not isinstance(given, int) or given < 0:
+                if not isinstance(given, int) or not 0 <= given < 2**31:
                     raise ValueError(f"{file}, row {number}: needs a class number from 0 as label, got {given}.")
-                yield cell["bytes"], given
+                yield encoded, given
                 number += 1
     except (_arrow().lib.ArrowException, OSError) as wrong:
         raise ValueError(f"{file}: damaged after row {number} ({one_line(wrong)}).") from wrong
