@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from neuronal.cli.errors import fail, going_on, one_line_errors, whole_results
 from neuronal.cli.options import AsJson, Out, whole_numbers
-from neuronal.cli.screen import screen
+from neuronal.cli.screen import escape, screen
 from neuronal.names import find
 
 if TYPE_CHECKING:

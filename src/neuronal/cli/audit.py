@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from neuronal.cli.certify import Scaling, Source
 from neuronal.cli.errors import one_line_errors
 from neuronal.cli.options import AsJson, ModelOption, Out, named_values
+from neuronal.cli.screen import escape
 
 
 def audit(

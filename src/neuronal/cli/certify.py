@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from neuronal.cli.errors import fail, one_line_errors
 from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
+from neuronal.cli.screen import escape
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -231,6 +231,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
     from neuronal.certify.check import check as check_again
 
     held = check_again(certificate, model) if check else None
+    code = 1 if held is not None and not held and certificate.verdict != "unknown" else 0
     if as_json:
         shown = {
             "kind": certificate.kind,
@@ -242,7 +243,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
             "checked": None if held is None else bool(held),
         }
         print(json.dumps(shown | further, indent=1))
-        return
+        raise typer.Exit(code)
     console = Console(highlight=False)
     colour = {"certified": "green", "refuted": "red", "unknown": "yellow"}[certificate.verdict]
     console.print(f"[bold {colour}]{certificate.verdict}[/]  {escape(certificate.statement)}")
@@ -257,6 +258,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
             console.print(f"{name}: {_number(value)}")
     if held is not None:
         console.print("checked again: " + ("it holds" if held else f"[red]{escape(str(held))}[/]"))
+    raise typer.Exit(code)
 
 
 def _number(value: Any) -> str:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from neuronal.cli.errors import one_line_errors, stopping
 from neuronal.cli.options import AsJson, ModelOption, Out, below, whole_numbers, with_model_options
+from neuronal.cli.screen import escape
 from neuronal.names import find
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from neuronal.cli.errors import fail, one_line_errors
 from neuronal.cli.lists import print_rows
 from neuronal.cli.options import AsJson
+from neuronal.cli.screen import escape
 
 app = typer.Typer(
     name="data",

@@ -57,8 +57,8 @@ class Augment:
         if self.cutout_fill not in FILLS:
             raise UnknownName(unknown("fill of cutout", self.cutout_fill, FILLS))
         for name in ("crop", "cutout"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} needs to be 0 or more, got {getattr(self, name)}.")
+            if type(getattr(self, name)) is not int or not 0 <= getattr(self, name) < 2**31:
+                raise ValueError(f"{name} needs to be 0 or more, got {getattr(self, name)}. Give a whole number.")
         ordered = len(self.contrast) > 2 or list(self.contrast) == sorted(self.contrast)
         if len(self.contrast) == 1 or not ordered or not all(0 <= factor < float("inf") for factor in self.contrast):
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from neuronal.core.limits import extras
 from neuronal.data.errors import unreadable
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP"}
@@ -20,10 +21,8 @@ _DEEP = {"I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
 
 def pillow() -> ModuleType:
     """``PIL.Image``, loaded only when there is an image to read."""
-    try:
+    with extras():
         from PIL import Image
-    except ModuleNotFoundError as gone:
-        raise ModuleNotFoundError("reading images needs pillow: pip install 'neuronal[lab]'", name="PIL") from gone
     return Image
 
 

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from neuronal.core.limits import extras
 from neuronal.experiments.cells import Cell
 from neuronal.experiments.environment import arithmetic
 from neuronal.experiments.recipe import Recipe
@@ -227,10 +228,8 @@ def slurm(folder: Path, **parameters: Any) -> Futures:
     Raises:
         ValueError: There is no Slurm here, or no such parameter.
     """
-    try:
+    with extras():
         import submitit
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError("submitit is not installed: pip install 'neuronal[slurm]'.") from missing
     cluster = parameters.pop("cluster", "slurm")
     try:
         executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
