@@ -9,7 +9,7 @@ from neuronal.cli.app import main
 from neuronal_papers.judge import VERSION
 from neuronal_papers.pages import findings_page
 from neuronal_papers.registry import PAPERS, reproductions
-from neuronal_papers.reproduce import read_result, reproduce, write_result
+from neuronal_papers.reproduce import read_result, reproduce, with_checksum, write_result
 from tests.conftest import ROOT
 from tests.neuronal_papers.toy import ACCURACY, AREAS
 
@@ -84,7 +84,7 @@ def test_outcomes_are_counted(results):
 def test_results_are_asked_what_is_claimed_today(results, toys, monkeypatch):
     file = results / "toy" / "areas.small.json"
     old = json.loads(file.read_text()) | {"departs": "said long ago"}
-    file.write_text(json.dumps(old))
+    file.write_text(json.dumps(with_checksum(old)))
     page, _ = findings_page("toy", results)
     assert "said long ago" not in page
     monkeypatch.setattr("tests.neuronal_papers.toy.REPRODUCTIONS", (replace(AREAS, claims=AREAS.claims[1:]),))
@@ -99,7 +99,7 @@ def test_a_page_says_who_measured_it_and_from_what(results):
     file = results / "toy" / "areas.small.json"
     old = json.loads(file.read_text())
     old |= {"workers": 3, "environment": old["environment"] | {"commit": "abc+changes"}}
-    file.write_text(json.dumps(old))
+    file.write_text(json.dumps(with_checksum(old)))
     page, _ = findings_page("toy", results)
     assert "by 3 processes" in page
     assert "commit abc with uncommitted changes" in page
@@ -119,7 +119,7 @@ def test_a_folder_of_results_has_a_page(results, capsys, tmp_path):
 @pytest.mark.parametrize("command", ["findings", "report"])
 def test_a_result_that_lacks_something_is_one_line(results, capsys, command):
     file = results / "toy" / "areas.small.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"result": {}}))
+    file.write_text(json.dumps(with_checksum(json.loads(file.read_text()) | {"result": {}})))
     assert main([command, "toy" if command == "findings" else "results/toy"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "rows" in line
