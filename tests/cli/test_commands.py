@@ -244,7 +244,7 @@ def test_data_are_listed_described_and_verified(call, own_data):
     code, out, err = call("data verify mnist")
     assert code == 1
     assert out.count("WRONG") == 3
-    assert "2 of 7" in err
+    assert "3 of 7" in err
 
 
 def test_a_warning_is_one_line_too(call, own_data, monkeypatch, recwarn):

@@ -74,7 +74,7 @@ def test_without_a_network_one_line_says_so_and_nothing_is_left(root, hub):
 
 def test_without_the_package_one_line_says_what_to_install(root, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ValueError, match="needs huggingface_hub: pip install"):
+    with pytest.raises(ModuleNotFoundError, match="huggingface_hub is not installed: pip install"):
         fetch("cifar10")
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from neuronal.core.limits import extras
 from neuronal.data.arrays import Arrays
 from neuronal.data.cache import expanded, user_cache
 from neuronal.data.dataset import Dataset, Task
@@ -147,7 +148,8 @@ def download(name: str, entry: Entry, root: Path, wrong_in: Callable[[Found], Se
     Files of before are replaced once all new ones are there and ``wrong_in`` finds nothing wrong in them.
 
     Raises:
-        ValueError: In one line, why not: no place to get it from, no ``huggingface_hub``, no network, another set.
+        ValueError: In one line, why not: no place to get it from, no network, another set.
+        ModuleNotFoundError: ``huggingface_hub`` is not installed.
     """
     if entry.make:
         raise ValueError(f"dataset {name!r} needs no files: it is part of neuronal.")
@@ -155,12 +157,8 @@ def download(name: str, entry: Entry, root: Path, wrong_in: Callable[[Found], Se
     if not entry.hub:
         raise ValueError(f"dataset {name!r} cannot be fetched: put its table at {folder} by hand.")
     by_hand = f"Or put its parquet files into {folder} by hand."
-    try:
+    with extras():
         from huggingface_hub import snapshot_download
-    except ModuleNotFoundError as gone:
-        raise ValueError(
-            f"fetching {name!r} needs huggingface_hub: pip install 'neuronal[vision]'. {by_hand}"
-        ) from gone
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as refused:
