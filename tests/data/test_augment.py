@@ -1,6 +1,5 @@
 """Every transform of a batch against a loop over its images in numpy, with the same random numbers."""
 
-
 import numpy as np
 import pytest
 import torch
