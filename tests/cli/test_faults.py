@@ -76,8 +76,6 @@ FORGED = [
     {"probes": {"contrast": {"accuracy": [], "multipliers": []}}},
     {"probes": {"contrast": {"accuracy": [0.5, 0.6], "multipliers": [1.0]}}},
     {"probes": {"zero_image": {"probabilities": "x", "entropy": 1.0, "uniform_entropy": 1.0}}},
-    {"probes": {"zero_image": {"probabilities": [1.0], "entropy": 1.0, "uniform_entropy": 0}}},
-    {"probes": {"dead_units": {"units": 3, "dead": 1, "layers": [{"name": "a", "units": 0, "dead": 0}]}}},
     {"probes": {"dead_units": {"units": "3", "dead": 1, "layers": []}}},
     {"epochs": 5},
     {"epochs": [{"loss": "x"}]},
@@ -107,6 +105,20 @@ def test_a_record_with_a_right_checksum_and_wrong_contents_is_set_aside(run_fold
     assert code == 0, err
     assert "1 of 2 cells are not finished" in err
     assert [file.name for file in cell.parent.glob("*.damaged1")] == [f"{cell.stem}.damaged1"]
+
+
+ZEROS = [
+    {"zero_image": {"probabilities": [1.0] * 10, "entropy": 1.0, "uniform_entropy": 0}},
+    {"dead_units": {"units": 0, "dead": 0, "layers": [{"name": "a", "units": 0, "dead": 0}]}},
+]
+
+
+@pytest.mark.parametrize("probes", ZEROS, ids=str)
+def test_nothing_is_divided_by_the_zeros_of_a_record(run_folder, call, probes):
+    for cell in run_folder.glob("cells/*.json"):
+        write_sealed(cell, read_sealed(cell) | {"probes": probes})
+    code, _, err = call(f"report {run_folder}")
+    assert (code, "Traceback" in err) == (0, False)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,9 @@ class Record:
         for name, form in forms.items():
             if not _fits(given[name], form):
                 raise ValueError(f"{name} cannot be {str(given[name])[:60]!r}")
+        contrast = given["probes"].get("contrast", {"accuracy": (), "multipliers": ()})
+        if len(contrast["accuracy"]) != len(contrast["multipliers"]):
+            raise ValueError("it has not one accuracy for each contrast")
         if not failure and not {"accuracy", "rmse"} & given["metrics"].keys():
             raise ValueError("it has neither a result nor a failure")
         recipe, epochs = Recipe.from_json(values["recipe"]), tuple(dict(row) for row in given["epochs"])
