@@ -221,8 +221,8 @@ def test_data_are_listed_described_and_verified(call, own_data):
     assert json.loads(call("data info mnist --json")[1])["train"] == 12
     code, out, err = call("data verify mnist")
     assert code == 1
-    assert out.count("WRONG") == 2
-    assert "2 of 7" in err
+    assert out.count("WRONG") == 3
+    assert "3 of 7" in err
 
 
 def test_a_warning_is_one_line_too(call, own_data, monkeypatch, recwarn):

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.certify.certificate import REMARK, Certificate, check_finite
+from neuronal.certify.certificate import REMARK, Certificate
 from neuronal.certify.degree_rules import Degrees, degree_of_result
 from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
 from neuronal.certify.statement import scaling
-from neuronal.core.inference import call_on_copy, evaluating, is_random, memory
+from neuronal.core.inference import call_on_copy, check_finite, evaluating, is_random, memory
 from neuronal.geometry.trace import Exits, places
 
 ROWS = 2

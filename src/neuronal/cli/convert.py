@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from neuronal.cli.errors import one_line_errors
 from neuronal.cli.options import AsJson, named_values, whole_numbers
 
 
@@ -28,31 +27,30 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Convert a model to another neuron, list what changed, measure by how much its output did."""
-    with one_line_errors():
-        import torch
+    import torch
 
-        from neuronal.convert.checkpoint import save_model
-        from neuronal.convert.convert import convert as converted
-        from neuronal.convert.convert import largest_difference
-        from neuronal.convert.sources import from_source, input_shape
-        from neuronal.report.conversion import change_table
+    from neuronal.convert.checkpoint import save_model
+    from neuronal.convert.convert import convert as converted
+    from neuronal.convert.convert import largest_difference
+    from neuronal.convert.sources import from_source, input_shape
+    from neuronal.report.conversion import change_table
 
-        model = from_source(source, **({"pretrained": True} if pretrained else {}))
-        try:
-            conversion = converted(model, to, batch_norm=batch_norm, **named_values(option or []))  # type: ignore[arg-type]
-        except TypeError as unfit:
-            raise ValueError(str(unfit)) from unfit
-        size = whole_numbers("shape", shape) if shape else input_shape(model)
-        x = torch.randn(2, *size, generator=torch.Generator().manual_seed(0))
-        try:
-            difference = largest_difference(model, conversion.model, x)
-        except (RuntimeError, TypeError, AttributeError) as unfit:
-            reason = str(unfit).splitlines()[0]
-            raise ValueError(
-                f"the model does not take images of shape {tuple(size)} ({reason}). Give one with --shape."
-            ) from unfit
-        if out:
-            save_model(conversion.model, out)
+    model = from_source(source, **({"pretrained": True} if pretrained else {}))
+    try:
+        conversion = converted(model, to, batch_norm=batch_norm, **named_values(option or []))  # type: ignore[arg-type]
+    except TypeError as unfit:
+        raise ValueError(str(unfit)) from unfit
+    size = whole_numbers("shape", shape) if shape else input_shape(model)
+    x = torch.randn(2, *size, generator=torch.Generator().manual_seed(0))
+    try:
+        difference = largest_difference(model, conversion.model, x)
+    except (RuntimeError, TypeError, AttributeError) as unfit:
+        reason = str(unfit).splitlines()[0]
+        raise ValueError(
+            f"the model does not take images of shape {tuple(size)} ({reason}). Give one with --shape."
+        ) from unfit
+    if out:
+        save_model(conversion.model, out)
     if as_json:
         rows = [asdict(change) for change in conversion.changes]
         print(

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.fold import BATCH_NORMS, fold_batch_norm, foldable, folded, scale_and_shift
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
-from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.core.inference import call_on_copy, check_module, evaluating
 from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
 from neuronal.nn.norm import ChannelScale
@@ -92,8 +92,7 @@ def convert(
         UnknownName: No such family, or no such way with batch norms.
         TypeError, ValueError: Options the family's layers refuse.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"convert needs a torch module, got {model!r}.")
+    check_module(model)
     target = find(FAMILIES, family, "neuron") if isinstance(family, str) else family
     find(_BATCH_NORM, batch_norm, "way with batch norms")
     if target.name == "standard" and options:
@@ -197,6 +196,7 @@ def to_standard(model: nn.Module) -> nn.Module:
     Raises:
         ValueError: A layer no plain one can stand for: an implicit-bias layer with a coupling.
     """
+    check_module(model)
     for path, module in model.named_modules():
         coupling = getattr(module, "coupling", None)
         if _is_ours(module) and isinstance(coupling, Tensor) and coupling.detach().count_nonzero():

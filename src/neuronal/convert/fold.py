@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced
-from neuronal.core.inference import call_on_copy, evaluating, memory
+from neuronal.core.inference import call_on_copy, check_module, evaluating, memory
 from neuronal.nn.standard import arguments
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -32,6 +32,7 @@ def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> Any:
     Raises:
         ValueError: The model can neither be read nor, without an example, be run; or the check fails.
     """
+    check_module(model)
     pairs = foldable(model, example)
     others: dict[nn.Module, nn.Module] = {}
     for layer, norm in pairs:

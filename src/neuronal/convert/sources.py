@@ -14,11 +14,11 @@ from typing import Any
 
 from torch import nn
 
+from neuronal.core.limits import extras
 from neuronal.models.registry import create_model, is_model
 from neuronal.names import UnknownName
 
 Maker = Callable[[str, dict[str, Any]], nn.Module]
-_EXTRA = "pip install 'neuronal[vision]'"
 
 
 def from_source(source: str, **arguments: Any) -> nn.Module:
@@ -79,9 +79,8 @@ def _torchvision(name: str, arguments: dict[str, Any]) -> nn.Module:
 
 def _package(name: str) -> Any:
     try:
-        return import_module(name)
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(f"{name.partition('.')[0]} is not installed: {_EXTRA}.") from missing
+        with extras():
+            return import_module(name)
     except RuntimeError as unfit:
         raise ValueError(
             f"{name.partition('.')[0]} does not fit this torch ({unfit}). Install a matching version."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from inspect import Parameter as Argument
 from inspect import signature
 from math import prod
-from typing import Any, ClassVar, Literal, Self
+from operator import index
+from typing import Any, ClassVar, Literal, Self, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +51,13 @@ def named(wrong: RuntimeError, layer: nn.Module) -> RuntimeError:
     return type(wrong)(message) if type(wrong) in (RuntimeError, torch.OutOfMemoryError) else RuntimeError(message)
 
 
+def check_sizes(layer: type, *sizes: object) -> None:
+    """``ValueError``, in one line, for numbers of features or channels that are none."""
+    for size in sizes:
+        if not isinstance(size, SupportsIndex) or index(size) < 0:
+            raise ValueError(f"sizes of {layer.__name__} need to be whole numbers from 0, got {size!r}.")
+
+
 class StandIn(nn.Module):
     """A layer that takes the arguments of a plain torch layer and applies a linear map made of other parameters.
 
@@ -59,6 +67,10 @@ class StandIn(nn.Module):
     """
 
     _plain: ClassVar[type[Plain]]
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__()
+        check_sizes(type(self), *sizes)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Shows the neuron's own options in the signature, where the shape's constructor only hands them on."""
@@ -124,7 +136,7 @@ class StandIn(nn.Module):
             raise TypeError(f"{cls.__name__}.from_standard needs an nn.{needed}, got {got}.")
         # Made without memory first: what is overwritten need not be filled. No random number of the caller's is used up.
         shape = {**arguments(layer), "device": "meta"}
-        new = cls(**shape, bias=layer.bias is not None, **options).to_empty(device=layer.weight.device)
+        new = cls(**shape, bias=layer.bias is not None, **options).to_empty(device=layer.weight.device)  # type: ignore[call-arg]
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             new._take(layer)
         for name, parameter in new.named_parameters():
@@ -163,7 +175,7 @@ class LinearShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_features, out_features)
         plain = nn.Linear(in_features, out_features, bias, device="meta", dtype=dtype)
         self._build(plain, bias, device, dtype, options)
 
@@ -188,7 +200,7 @@ class Conv1dShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
         self._build(nn.Conv1d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
@@ -213,7 +225,7 @@ class Conv2dShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
         self._build(nn.Conv2d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
@@ -238,6 +250,6 @@ class Conv3dShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
         self._build(nn.Conv3d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
