@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from neuronal.experiments import Recipe, Work
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.judge import Claim, Fact, Finding, Result, judge
+from neuronal_papers.seeds import Row, rows_of
 
 SCALES = {
     "smoke": "seconds, on data everybody has: shows that it runs, and nothing else",
@@ -23,6 +24,16 @@ class Setting:
 
     recipes: tuple[Recipe, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def settings(
+    recipes: Sequence[tuple[Recipe, ...]] = ((),), options: Sequence[Mapping[str, Any]] = ({},)
+) -> dict[str, Setting]:
+    """What smoke, small and paper run, in this order; the last recipes, and options, are those of all scales after it."""
+    return {
+        scale: Setting(recipes[min(place, len(recipes) - 1)], options[min(place, len(options) - 1)])
+        for place, scale in enumerate(SCALES)
+    }
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,19 @@ def title_of(result: Result) -> str:
     return f"{result['title']} ({result['where']}; scale {result['scale']})"
 
 
-def one_table(columns: Sequence[Column], caption: str = "", *, rows: str = "rows") -> Callable[[Result], list[Table]]:
-    """Tables of a reproduction that has one: a line for each of the ``rows`` it measured."""
-    return lambda result: [table(title_of(result), columns, result["result"][rows], caption)]
+def one_table(
+    columns: Sequence[Column] | Callable[[Result], Sequence[Column]],
+    caption: str = "",
+    *,
+    rows: Callable[[Result], Iterable[Row]] = rows_of,
+) -> Callable[[Result], list[Table]]:
+    """Tables of a reproduction that has one: a line for each of the ``rows`` of a result.
+
+    ``columns`` are a function of the result, too, where they go by its options.
+    """
+
+    def tables(result: Result) -> list[Table]:
+        every = columns(result) if callable(columns) else columns
+        return [table(title_of(result), every, rows(result), caption)]
+
+    return tables

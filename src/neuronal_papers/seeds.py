@@ -9,14 +9,14 @@ from statistics import median
 from typing import Any
 
 from neuronal.report import Column
-from neuronal_papers.judge import paired
+from neuronal_papers.judge import Result, paired
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
 
 OVER_SEEDS = "median over seeds, with the lowest and the highest"
 """What a caption says of :func:`over_seeds`."""
-NETWORK, NEURON = Column("network", "name", is_text=True), Column("neuron", "neuron", is_text=True)
+NAMES = NETWORK, NEURON = Column("network", "name", is_text=True), Column("neuron", "neuron", is_text=True)
 SMALLEST = 1e-30
 """Stands for 0 where a logarithm is taken."""
 
@@ -34,6 +34,11 @@ def at(*path: str | int) -> Value:
     return value
 
 
+def rows_of(result: Result, **where: Any) -> list[Row]:
+    """The rows of a result with these values."""
+    return [row for row in result["result"]["rows"] if all(row[key] == value for key, value in where.items())]
+
+
 def groups(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     """Rows that share what ``keys`` name, in the order of the first of each."""
     found: dict[tuple[Any, ...], list[Row]] = {}
@@ -46,6 +51,11 @@ def by_network(rows: Iterable[Row], *keys: str) -> list[dict[str, Any]]:
     """Rows that differ in their seed only, together: what they share, by ``keys``, and the rows themselves as ``runs``."""
     keys = keys or ("name", "neuron")
     return [dict(zip(keys, shared, strict=True)) | {"runs": runs} for shared, runs in groups(rows, *keys).items()]
+
+
+def networks_of(result: Result, *keys: str) -> list[dict[str, Any]]:
+    """The same of the rows of a result."""
+    return by_network(result["result"]["rows"], *keys)
 
 
 def spread(values: Sequence[float], form: str, factor: float = 1.0) -> str:

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 from neuronal.experiments import Work
 from neuronal.report import Column
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import Row
 
@@ -76,11 +76,7 @@ CUTOFF = Reproduction(
     name="farkas/cutoff",
     title="How much bias the last unit needs",
     where="Theorem 3.2, Corollary 3.3, Algorithm 1",
-    scales={
-        "smoke": Setting(options=LAYERS | {"units": (4, 8), "seeds": (0,)}),
-        "small": Setting(options=LAYERS),
-        "paper": Setting(options=LAYERS | {"seeds": tuple(range(100))}),
-    },
+    scales=settings(options=(LAYERS | {"units": (4, 8), "seeds": (0,)}, LAYERS, LAYERS | {"seeds": tuple(range(100))})),
     measure=measure,
     claims=tuple(Fact(text, partial(_every_layer, how, sign), how == "ours") for how, sign, text in CLAIMS),
     tables=one_table(COLUMNS),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Setting
+from neuronal_papers.core import Setting, settings
 
 TRAINED = Recipe(
     name="as the paper trains",
@@ -28,9 +28,8 @@ TRAINED = Recipe(
     probes=(),
 )
 FASHION = replace(TRAINED, name="Fashion-MNIST", data="fashion_mnist", lr=0.01, epochs=4, seeds=tuple(range(10)))
-CIFAR = replace(
-    TRAINED, name="CIFAR", crop=4, flip=True, cutout=16, cutout_fill="mean", channels_last=True, replay=True
-)
+CIFAR = replace(TRAINED, name="CIFAR", crop=4, flip=True, cutout=16, cutout_fill="mean")
+CIFAR = replace(CIFAR, channels_last=True, replay=True)
 CROPPED = replace(CIFAR, data="imagenet", scaling="standardise", crop=0, cutout=0, resized_crop=(0.35, 1.0))
 IMAGENET = replace(CROPPED, name="ImageNet", epochs=30, batch_size=256, weight_decay=1e-4, precision="bf16", seeds=(0,))
 
@@ -120,8 +119,5 @@ def small_scales(recipes: Sequence[Recipe], options: Mapping[str, Any]) -> dict[
     """Settings of small networks; on the scale of the paper as it trains: CIFAR-10, 200 epochs."""
     few = {"images": 50, "rates": (0.01, 0.1), "tuning_seeds": (100,)}
     long = (replace(recipe, data="cifar10", fraction=1.0, epochs=200, seeds=(0, 1, 2)) for recipe in recipes)
-    return {
-        "smoke": Setting(tuple(map(smoke, recipes)), {key: few.get(key, value) for key, value in options.items()}),
-        "small": Setting(tuple(recipes), options),
-        "paper": Setting(tuple(long), options),
-    }
+    smallest = {key: few.get(key, value) for key, value in options.items()}
+    return settings((tuple(map(smoke, recipes)), tuple(recipes), tuple(long)), (smallest, options))

@@ -20,20 +20,18 @@ SHAPES = (
     replace(LAYERS, name="12 x 8", widths=(8,) * 12),
 )
 """Layers times units."""
+UNLIKELY = "No layer of a standard network is off on every image (the paper: unlikely)"
 DEAD_UNITS = activity_table(
     name="farkas/dead_units",
     title="Dead units and silent layers while training, and certificates afterwards",
     where="Sections 1 and 3, Theorem 3.2",
     scales=small_scales([one for shape in SHAPES for one in with_farkas(shape, rule="max")], LOOK),
     claims=(
-        Fact(
-            "No layer of a standard network is off on every image (the paper: unlikely)",
-            partial(never, "dead_layers", "standard"),
-        ),
+        Fact(UNLIKELY, partial(never, "dead_layers", "standard")),
         Fact("No image leaves a Farkas layer without active unit", partial(never, "silent", "farkas")),
-        Fact(
+        all_certified(
             "Every Farkas layer has an active unit for every image of pixels in [0, 1]",
-            partial(all_certified, [f"{shape.name}, Farkas {kind}" for shape in SHAPES for kind in AGGREGATES]),
+            *(f"{shape.name}, Farkas {kind}" for shape in SHAPES for kind in AGGREGATES),
         ),
         Fact("Farkas layers ensure that no neurons are dead (Conclusion)", none_dead),
     ),
@@ -58,24 +56,20 @@ BEST_RATE = (
 MAXIMUM = "the paper's maximum"
 """The row of the paper's own bias; those of ours are called by their margin."""
 SOFTPLUS = tuple(named(LAYERS, f"margin {margin:g}", margin=margin) for margin in (0.001, 0.1, 1.0))
+ACTIVE = "every layer is proved active (pixels in [0, 1])"
 MARGIN = activity_table(
     name="farkas/margin",
     title="The last bias: the paper's maximum, or a softplus with a margin of 0.001 to 1",
     where="beyond Algorithm 1",
     scales=small_scales((named(LAYERS, MAXIMUM, rule="max"), *SOFTPLUS), LOOK),
     claims=(
-        Fact(
-            "With the paper's bias every layer is proved active (pixels in [0, 1])", partial(all_certified, [MAXIMUM])
-        ),
-        Fact(
-            "With a softplus and a margin every layer is proved active (pixels in [0, 1])",
-            partial(all_certified, [recipe.name for recipe in SOFTPLUS]),
-            beyond_paper=True,
-        ),
+        all_certified(f"With the paper's bias {ACTIVE}", MAXIMUM),
+        all_certified(f"With a softplus and a margin {ACTIVE}", *(one.name for one in SOFTPLUS), beyond_paper=True),
     ),
     departs=f"Not in the paper. A softplus with a margin is strict, and always has a gradient. {ONE_RATE}",
 )
 LEARN = {"fixed": {}, "learnt": {"learn_multipliers": True}}
+KEEP = "Learnt multipliers keep the promise, whether they start as a sum or as a mean"
 MULTIPLIERS = activity_table(
     name="farkas/multipliers",
     title="Learnt multipliers",
@@ -84,12 +78,7 @@ MULTIPLIERS = activity_table(
         [named(LAYERS, f"{k}, {w}", **how, **learn) for k, how in AGGREGATES.items() for w, learn in LEARN.items()],
         LOOK,
     ),
-    claims=(
-        Fact(
-            "Learnt multipliers keep the promise, whether they start as a sum or as a mean",
-            partial(all_certified, ["sum, learnt", "mean, learnt"]),
-        ),
-    ),
+    claims=[all_certified(KEEP, "sum, learnt", "mean, learnt")],
     departs=(
         "The paper says that multipliers can be learnt in smaller problems, and not how; ours are exponentials times "
         f"those of the sum or the mean. The {OURS} {ONE_RATE}"

@@ -17,7 +17,7 @@ from neuronal.data import Dataset, load
 from neuronal.experiments import Recipe, Work, drawn, network
 from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, Table, colour, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, in_panels
 from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import BOTH, DATA, FAILED, FOUR, METHOD, RATE, RATES, SHALLOW, TEST, WEAK, by
@@ -49,9 +49,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     result = comparison.measure(setting, work)
     rates = [replace(one, lr=lr) for one in setting.recipes for lr in setting.options["same_rates"]]
-    # All at once first: there is more to divide.
-    work.records(rates)
-    rows = [comparison.row_of(recipe, work) for recipe in rates]
+    rows = comparison.rows_for(rates, work)
     data = drawn(load(rates[0].data), rates[0], rates[0].seeds[0])
     shared = _points(data)
     # One rate for all, as in Figure 3i: at two rates a curve says more of its rate than of its method.
@@ -248,7 +246,6 @@ FIGURE3 = _figure(
 
 CLEAN: Mapping[str, Any] = {"protocol": "clean", "holdout": 0.2}
 TWO, SMALL = (by(replace(one, **CLEAN), *FOUR) for one in (MOONS, BANANA))
-ALL = {"rates": RATES}
 TURN = Column("largest turn (°)", "turn", ".3g")
 LARGE = SMALL + tuple(replace(one, **CLEAN) for one in RECIPES if one.data != "power")
 
@@ -257,7 +254,7 @@ def measure_rates(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe at every one of ``rates``, with all seeds."""
     tries = [[replace(recipe, lr=lr) for lr in setting.options["rates"]] for recipe in setting.recipes]
     chosen = [asdict(choice) for choice in best_of(tries, work)]
-    return {"rows": [comparison.row_of(one, work) for own in tries for one in own], "chosen": chosen}
+    return {"rows": comparison.rows_for([one for own in tries for one in own], work), "chosen": chosen}
 
 
 def at_largest(result: Result) -> list[Case]:
@@ -300,7 +297,7 @@ LEARNING_RATE = Reproduction(
     name="geometric/learning_rate",
     title="All methods at all learning rates",
     where="Sections 3.5 and 5, Appendix C",
-    scales={"smoke": Setting(TWO, {"rates": (0.01, 0.1)}), "small": Setting(SMALL, ALL), "paper": Setting(LARGE, ALL)},
+    scales=settings((TWO, SMALL, LARGE), ({"rates": (0.01, 0.1)}, {"rates": RATES})),
     measure=measure_rates,
     claims=(Claim(f"At the largest rate, {RATES[-1]:g}, GmP does best", at_largest, Above(), BETTER),),
     tables=rate_tables,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from neuronal.experiments import Work
 from neuronal.nn import ImplicitBiasLinear
 from neuronal.report import MARKERS, Column, Drawing, blank, colour, plain_numbers
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups
 
@@ -147,11 +147,7 @@ ENERGY = Reproduction(
     name="implicit_bias/energy",
     title="Energy and uniqueness over coupling and slope",
     where="Propositions 1 to 3, Corollaries 3.1 and 3.2",
-    scales={
-        "smoke": Setting(options=FEW),
-        "small": Setting(options=DESCENTS),
-        "paper": Setting(options={**DESCENTS, "units": 64, "starts": 100, "steps": 50_000}),
-    },
+    scales=settings(options=(FEW, DESCENTS, {**DESCENTS, "units": 64, "starts": 100, "steps": 50_000})),
     measure=measure,
     claims=(
         Fact("The solution is the point of lowest energy", lowest),

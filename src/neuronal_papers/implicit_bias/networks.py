@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Setting
+from neuronal_papers.core import Setting, settings
 
 NEURONS = ("standard", "implicit_bias")
 BATCHES = "batches of 256 in the place of 128, rates 0.03, 0.1 and 0.3, tried with one seed of its own."
@@ -88,8 +88,5 @@ def scales(
     """
     large = tuple(one for recipe in (FASHION, SVHN, CIFAR) for one in networks(recipe))
     images = {"images": 10_000} if "images" in options else {}
-    return {
-        "smoke": Setting(networks(digits), {**options, **own.get("smoke", {})}),
-        "small": Setting(networks(SHORT), {**options, **LARGER_RATES, **own.get("small", {})}),
-        "paper": Setting(large, {**options, **RATES, **images}),
-    }
+    more = own.get("smoke", {}), {**LARGER_RATES, **own.get("small", {})}, {**RATES, **images}
+    return settings((networks(digits), networks(SHORT), large), [{**options, **one} for one in more])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from neuronal.report import Column, Drawing, blank
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.geometric.comparison import FAILED, METHOD, RATE, TEST, by, by_seed, is_best, measure
 from neuronal_papers.geometric.motion import BANANA, MOONS, SHOWN
@@ -38,7 +38,7 @@ SAME_RATE = Reproduction(
     name="geometric/same_rate",
     title="Classification in the plane, both methods at rate 0.1",
     where="Figure 3",
-    scales={"smoke": Setting(SMOKE, OPTIONS), **dict.fromkeys(("small", "paper"), Setting(FIFTY, OPTIONS))},
+    scales=settings((SMOKE, FIFTY), (OPTIONS,)),
     measure=measure,
     claims=is_best("GmP", "Banana: GmP does better than SP at the same rate, 0.1", beyond_paper=True),
     tables=one_table(
