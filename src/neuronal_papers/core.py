@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from neuronal.experiments import Recipe, Work
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.judge import Claim, Fact, Finding, Result, judge
-from neuronal_papers.seeds import Row, rows_of
+from neuronal_papers.seeds import Rows, rows_of
 
 SCALES = {
     "smoke": "seconds, on data everybody has: shows that it runs, and nothing else",
@@ -26,14 +26,15 @@ class Setting:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def settings(
-    recipes: Sequence[tuple[Recipe, ...]] = ((),), options: Sequence[Mapping[str, Any]] = ({},)
-) -> dict[str, Setting]:
+Recipes = tuple[Recipe, ...]
+Options = Mapping[str, Any]
+Scales = dict[str, Setting]
+
+
+def settings(recipes: Sequence[Recipes] = ((),), options: Sequence[Options] = ({},)) -> Scales:
     """What smoke, small and paper run, in this order; the last recipes, and options, are those of all scales after it."""
-    return {
-        scale: Setting(recipes[min(place, len(recipes) - 1)], options[min(place, len(options) - 1)])
-        for place, scale in enumerate(SCALES)
-    }
+    every = zip(SCALES, (*recipes, *[recipes[-1]] * 2), (*options, *[options[-1]] * 2), strict=False)
+    return {scale: Setting(own, how) for scale, own, how in every}
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,7 @@ def title_of(result: Result) -> str:
 
 
 def one_table(
-    columns: Sequence[Column] | Callable[[Result], Sequence[Column]],
-    caption: str = "",
-    *,
-    rows: Callable[[Result], Iterable[Row]] = rows_of,
+    columns: Sequence[Column] | Callable[[Result], Sequence[Column]], caption: str = "", *, rows: Rows = rows_of
 ) -> Callable[[Result], list[Table]]:
     """Tables of a reproduction that has one: a line for each of the ``rows`` of a result.
 

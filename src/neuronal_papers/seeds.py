@@ -13,12 +13,11 @@ from neuronal_papers.judge import Result, paired
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
+Rows = Callable[[Result], Iterable[Row]]
 
 OVER_SEEDS = "median over seeds, with the lowest and the highest"
 """What a caption says of :func:`over_seeds`."""
 NAMES = NETWORK, NEURON = Column("network", "name", is_text=True), Column("neuron", "neuron", is_text=True)
-SMALLEST = 1e-30
-"""Stands for 0 where a logarithm is taken."""
 
 
 def at(*path: str | int) -> Value:
@@ -86,9 +85,14 @@ def at_chance(accuracy: Mapping[Any, float], failed: Iterable[Any], chance: floa
     return {**accuracy, **dict.fromkeys(failed, chance)}
 
 
+def log(value: float) -> float:
+    """Power of ten, of a number that may be 0."""
+    return log10(max(value, 1e-30))
+
+
 def log_ratios(own: Mapping[Any, float], other: Mapping[Any, float]) -> list[float]:
     """log10 of own number over the other's, seed by seed."""
-    logs, others = ({seed: log10(max(value, SMALLEST)) for seed, value in of.items()} for of in (own, other))
+    logs, others = ({seed: log(value) for seed, value in of.items()} for of in (own, other))
     return paired(logs, others)
 
 

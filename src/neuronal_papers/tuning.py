@@ -13,6 +13,7 @@ from torch import nn
 from neuronal.data import Split, load
 from neuronal.experiments import Choice, Recipe, Record, Work, choose
 from neuronal_papers.core import Setting
+from neuronal_papers.seeds import Row
 
 TUNING = ("rates", "tuning_seeds", "tuned_at")
 """Options that say how rates are chosen; they are no part of what is measured of a network."""
@@ -42,10 +43,10 @@ def tuned(setting: Setting, work: Work) -> tuple[Recipe, ...]:
 
 def at_best(recipes: Sequence[Recipe], chosen: Sequence[Choice | None]) -> tuple[Recipe, ...]:
     """The recipes, each at the rate chosen for it; at its own where there is none."""
-    return tuple(
-        recipe if choice is None or choice.best is None else replace(recipe, lr=choice.best)
-        for recipe, choice in zip(recipes, chosen, strict=True)
-    )
+    rates = [
+        recipe.lr if one is None or one.best is None else one.best for recipe, one in zip(recipes, chosen, strict=True)
+    ]
+    return tuple(replace(recipe, lr=rate) for recipe, rate in zip(recipes, rates, strict=True))
 
 
 def choices(setting: Setting, work: Work) -> list[Choice | None]:
@@ -73,12 +74,7 @@ def best_of(tries: Sequence[Sequence[Recipe]], work: Work) -> list[Choice]:
 
 
 def measured(
-    setting: Setting,
-    work: Work,
-    procedure: str,
-    measure: Callable[[Record, nn.Module], Mapping[str, Any]],
-    *,
-    may_fail: bool = False,
+    setting: Setting, work: Work, procedure: str, measure: Callable[[Record, nn.Module], Row], *, may_fail: bool = False
 ) -> list[dict[str, Any]]:
     """One row for every tuned network and seed; see :meth:`neuronal.experiments.Work.rows`.
 
@@ -92,7 +88,9 @@ def measured(
     how = {name: value for name, value in setting.options.items() if name not in TUNING}
     recipes = tuned(setting, work)
     rows = iter(work.rows(recipes, {"procedure": procedure, **how}, measure, may_fail=may_fail))
-    found = [described(recipe, seed) | dict(next(rows)) for recipe in recipes for seed in recipe.seeds]
+    found = [
+        {"name": r.name, "neuron": r.family, "seed": s, "lr": r.lr, **next(rows)} for r in recipes for s in r.seeds
+    ]
     return [row for row in found if "failure" not in row]
 
 
@@ -101,9 +99,7 @@ def on_the_device(model: nn.Module) -> nn.Module:
     return model.to(torch.accelerator.current_accelerator() or "cpu")
 
 
-def on_test_images(
-    look: Callable[[Record, nn.Module, Split, Mapping[str, Any]], Mapping[str, Any]],
-) -> Callable[[Setting, Work], dict[str, Any]]:
+def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Callable[[Setting, Work], dict[str, Any]]:
     """A measurement whose ``rows`` are what ``look`` finds of every tuned network and seed.
 
     ``look`` takes a record, its network, test images and the options. Of these ``images`` is how many images, the first
@@ -112,7 +108,7 @@ def on_test_images(
 
     @wraps(look)
     def measure(setting: Setting, work: Work) -> dict[str, Any]:
-        def row(record: Record, model: nn.Module) -> Mapping[str, Any]:
+        def row(record: Record, model: nn.Module) -> Row:
             work.say(f"{look.__name__} of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
             test = load(record.recipe.data).scaled(record.recipe.scaling).test
             return look(record, on_the_device(model), test.rows(slice(setting.options.get("images"))), setting.options)
@@ -130,8 +126,3 @@ def runs_of(recipes: Sequence[Recipe], work: Work) -> list[tuple[Recipe, list[Re
         failed = {str(record.seed): record.failure.reason for record in own if record.failure}
         runs.append((recipe, [record for record in own if not record.failure], failed))
     return runs
-
-
-def described(recipe: Recipe, seed: int) -> dict[str, Any]:
-    """What a row of a result says of its network."""
-    return {"name": recipe.name, "neuron": recipe.family, "seed": seed, "lr": recipe.lr}

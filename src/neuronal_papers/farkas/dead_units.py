@@ -36,7 +36,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     images, rows = setting.options["images"], []
     cells = [(recipe, seed) for recipe in setting.recipes for seed in recipe.seeds]
     keys = [(recipe.fingerprint(), seed, work.checksum(recipe.data)) for recipe, seed in cells]
-    items = [dict(zip(("recipe", "seed", "data"), key, strict=True)) for key in keys]
+    items: list[Mapping[str, Any]] = [dict(zip(("recipe", "seed", "data"), key, strict=True)) for key in keys]
     how, chance = {"procedure": "activity", "images": images}, 1 / setting.options["classes"]
     parts = iter(work.parts(how, items, lambda item: _run(work, *cells[items.index(item)], images)))
     for recipe in setting.recipes:
@@ -137,12 +137,9 @@ def _all_certified(names: Sequence[str], result: Result) -> Evidence:
     return Evidence(len(proofs), refuted, f"{text}; {checked} checked by other code", len(proofs) - whole - refuted)
 
 
-SHARES = {"dead units (%)": "dead_units", "dead layers (%)": "dead_layers", "silent images, most (%)": "silent"}
-COLUMNS = (
-    *(NETWORK, ERROR, FAILED),
-    *(Column(head, name, ".1f") for head, name in SHARES.items()),
-    *(Column(verdict, verdict) for verdict in ("certified", "refuted")),
-)
+HEADS = {"dead units (%)": "dead_units", "dead layers (%)": "dead_layers", "silent images, most (%)": "silent"}
+SHARES = [Column(head, name, ".1f") for head, name in HEADS.items()]
+COLUMNS = (NETWORK, ERROR, FAILED, *SHARES, Column("certified", "certified"), Column("refuted", "refuted"))
 
 
 CAPTION = "means over runs that did not break down, at the end; silent images: the most at any time; layers proved"

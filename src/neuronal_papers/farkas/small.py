@@ -69,15 +69,13 @@ MARGIN = activity_table(
     departs=f"Not in the paper. A softplus with a margin is strict, and always has a gradient. {ONE_RATE}",
 )
 LEARN = {"fixed": {}, "learnt": {"learn_multipliers": True}}
+LEARNING = [named(LAYERS, f"{k}, {w}", **how, **own) for k, how in AGGREGATES.items() for w, own in LEARN.items()]
 KEEP = "Learnt multipliers keep the promise, whether they start as a sum or as a mean"
 MULTIPLIERS = activity_table(
     name="farkas/multipliers",
     title="Learnt multipliers",
     where="Section 3.3",
-    scales=small_scales(
-        [named(LAYERS, f"{k}, {w}", **how, **learn) for k, how in AGGREGATES.items() for w, learn in LEARN.items()],
-        LOOK,
-    ),
+    scales=small_scales(LEARNING, LOOK),
     claims=[all_certified(KEEP, "sum, learnt", "mean, learnt")],
     departs=(
         "The paper says that multipliers can be learnt in smaller problems, and not how; ours are exponentials times "
@@ -85,14 +83,12 @@ MULTIPLIERS = activity_table(
     ),
 )
 CUTOFFS = {"relu": 0.0, "smooth_relu": 0.0, "leaky_relu": 0.0, "elu": -2.0, "selu": -2.0}
+ONE_SIDED = [one for n, c in CUTOFFS.items() for one in with_farkas(named(LAYERS, n, activation=n), cutoff=c)]
 ACTIVATIONS = error_table(
     name="farkas/activations",
     title="Other one-sided activations, with their cutoffs",
     where="Section 3.2",
-    scales=small_scales(
-        [one for name, c in CUTOFFS.items() for one in with_farkas(named(LAYERS, name, activation=name), cutoff=c)],
-        TUNED,
-    ),
+    scales=small_scales(ONE_SIDED, TUNED),
     claims=tuple(
         lower_error(
             f"Farkas layers with {kind}s lower the error whatever the activation",
@@ -112,22 +108,20 @@ GEOMETRIC = replace(LAYERS, name="geometric", family="geometric")
 RESNET9 = replace(FASHION, model="resnet9", model_options={"width": 8}, fraction=0.2, channels_last=True)
 FIXUP = replace(RESNET9, name="ResNet9 with Fixup", norm="fixup", scalar_lr=0.1)
 CLOSED = tuple(named(GEOMETRIC, f"geometric, closed ({kind})", closed=True, **how) for kind, how in AGGREGATES.items())
-FARKAS = tuple(
-    replace(FIXUP, name=f"Fixup, Farkas ({kind})", family="farkas", neuron_options=how)
-    for kind, how in AGGREGATES.items()
-)
+FARKAS = replace(FIXUP, family="farkas")
+ON_FIXUP = tuple(replace(FARKAS, name=f"Fixup, Farkas ({k})", neuron_options=how) for k, how in AGGREGATES.items())
 WITH_OTHERS = error_table(
     name="farkas/with_others",
     title="The promise on top of geometric neurons and of Fixup",
     where="Conclusion",
-    scales=small_scales((GEOMETRIC, *CLOSED, FIXUP, *FARKAS), TUNED),
+    scales=small_scales((GEOMETRIC, *CLOSED, FIXUP, *ON_FIXUP), TUNED),
     claims=tuple(
         lower_error(
             f"The promise on top of {plain.name} lowers the error",
             {f"with {kind}s": (one.name, plain.name) for kind, one in zip(AGGREGATES, closed, strict=True)},
             beyond_paper=True,
         )
-        for plain, closed in ((GEOMETRIC, CLOSED), (FIXUP, FARKAS))
+        for plain, closed in ((GEOMETRIC, CLOSED), (FIXUP, ON_FIXUP))
     ),
     departs=(
         "The paper says that its layers can be used with other techniques, and tries batch norm and a zero last layer "

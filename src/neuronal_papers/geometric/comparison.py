@@ -10,7 +10,7 @@ from typing import Any
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Record, Work, estimate
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, settings, title_of
+from neuronal_papers.core import Recipes, Reproduction, Scales, Setting, settings, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 from neuronal_papers.seeds import Row, at_chance, groups, rows_of, with_error
@@ -62,7 +62,7 @@ def by(recipe: Recipe, *methods: str, rate: float | None = None, outside: bool =
     return tuple(recipes)
 
 
-def scales_of(recipes: tuple[Recipe, ...], smoke: tuple[Recipe, ...], **options: object) -> dict[str, Setting]:
+def scales_of(recipes: Recipes, smoke: Recipes, **options: object) -> Scales:
     """The scales of networks that are small in the paper: scale small only tries rates with fewer seeds."""
     options = {"rates": RATES, "holdout": 0.2, "tuning_seeds": 10, **options}
     few = options | {"rates": (0.01, 0.1), "tuning_seeds": 1}

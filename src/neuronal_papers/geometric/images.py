@@ -171,14 +171,13 @@ TABLE2 = _table(
         f"paper's scale all, with three seeds, size by size. {WEAK}"
     ),
 )
+AT_ONE_RATE, LARGE_RATES = OPTIONS | {"rates": (0.1,), "clean_seeds": 1}, OPTIONS | {"rates": RATES[2:]}
+RESNETS = [_three(one) for one in (SMOKE_RESNET, SMALL_RESNET, RESNET50)]
 TABLE1 = _table(
     name="geometric/resnet50",
     title="Residual networks with three methods",
     where="Table 1",
-    scales=settings(
-        (_three(SMOKE_RESNET), _three(SMALL_RESNET), _three(RESNET50)),
-        (OPTIONS | {"rates": (0.1,), "clean_seeds": 1}, OPTIONS | {"rates": RATES[2:]}, OPTIONS),
-    ),
+    scales=settings(RESNETS, (AT_ONE_RATE, LARGE_RATES, OPTIONS)),
     claims=comparison.is_best(BEST, "Residual networks: GmP+IMN has the highest accuracy"),
     criteria=BOTH,
     reported={

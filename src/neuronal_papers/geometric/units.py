@@ -136,10 +136,8 @@ def tables(result: Result) -> list[Table]:
     drawn = Column("drawn in the paper (°)", "published_angle", ".3g")
     one = [METHOD, change, Column("angle (°)", "angle", ".3g"), drawn, Column("location moves by", "distance", ".3g")]
     inputs, norm, middle, largest = (Column(key, key, ".3g") for key in ("inputs", "norm", "median", "largest"))
-    return [
-        table(title_of(result), one, rows, legend(rows)),
-        table("Many units, angle in degrees", [METHOD, inputs, norm, change, middle, largest], some),
-    ]
+    many = table("Many units, angle in degrees", [METHOD, inputs, norm, change, middle, largest], some)
+    return [table(title_of(result), one, rows, legend(rows)), many]
 
 
 def figures(result: Result) -> list[Drawing]:

@@ -20,7 +20,7 @@ from neuronal_papers.drawing import BAND, Line, chart
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.compared import AT_ONCE, in_percent
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, Value, at, by_network, groups, over_seeds, percents, spread
+from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, Value, at, groups, networks_of, over_seeds, percents, spread
 from neuronal_papers.tuning import measured, on_the_device
 
 AXES: dict[str, Callable[[Record], float]] = {
@@ -103,7 +103,7 @@ def leads(result: Result) -> list[Case]:
 
 def sorted_networks(result: Result) -> list[Row]:
     """Networks along the axis, one neuron after the other, one data set after the other."""
-    every = groups(by_network(result["result"]["rows"], "data", "neuron", "x"), "data", "neuron")
+    every = groups(networks_of(result, "data", "neuron", "x"), "data", "neuron")
     return [one for own in every.values() for one in sorted(own, key=lambda one: float(one["x"]))]
 
 
@@ -139,11 +139,7 @@ def accuracies(every: Sequence[Row], value: Value = ACCURACY) -> list[Line]:
 
 
 def figures(
-    result: Result,
-    lines: Callable[..., list[Line]] = accuracies,
-    what: str = "",
-    caption: str = BAND,
-    **axes: str,
+    result: Result, lines: Callable[..., list[Line]] = accuracies, what: str = "", caption: str = BAND, **axes: str
 ) -> list[Drawing]:
     """One figure per data set."""
     axes = {"xlabel": result["options"]["axis"], "ylabel": "accuracy (%)", **axes}
@@ -171,16 +167,14 @@ def against_all(result: Result) -> list[Case]:
 
 _curve = partial(networks.scales, digits=networks.ALL_DIGITS)
 ENOUGH = "With some share of the training data, implicit bias is as accurate as the standard neuron with all of it"
+SAME_DATA = "Implicit bias is more accurate than the standard neuron with the same data"
 DATA_FRACTION = Reproduction(
     name="implicit_bias/data_fraction",
     title="Accuracy against the fraction of training data",
     where="Figure 3",
     scales=_curve(_fractions, {"axis": "fraction of the training data"}, small={"tuned_at": {"fraction": 1.0}}),
     measure=measure,
-    claims=(
-        Claim(ENOUGH, against_all, Above(), needs="some"),
-        Claim("Implicit bias is more accurate than the standard neuron with the same data", leads, Above()),
-    ),
+    claims=(Claim(ENOUGH, against_all, Above(), needs="some"), Claim(SAME_DATA, leads, Above())),
     tables=tables,
     figures=figures,
     criteria="Fewer data suffice if the accuracy with them is above the standard neuron's with all.",

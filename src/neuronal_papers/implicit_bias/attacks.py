@@ -132,10 +132,8 @@ def tables(result: Result) -> list[Table]:
     columns += [percents(f"epsilon {e:g}", at("left", place)) for place, e in enumerate(result["options"]["epsilons"])]
     caption = "; ".join([f"accuracy in %, {OVER_SEEDS}", *(f"{name}: {what}" for name, what in ATTACKS.items())])
     checks = [{**check, **run, "check": check["name"]} for run in runs for check in run["checks"]]
-    return [
-        table(title_of(result), columns, by_network(rows, "name", "neuron", "attack"), caption),
-        table("Whether gradients are masked", CHECKS, checks),
-    ]
+    masked = table("Whether gradients are masked", CHECKS, checks)
+    return [table(title_of(result), columns, by_network(rows, "name", "neuron", "attack"), caption), masked]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -209,14 +207,12 @@ def moved_figures(result: Result) -> list[Drawing]:
     return [chart(f"{result['reproduction']}-queries", "Pixle", lines, AXES | {"xlabel": "queries"}, size=6)]
 
 
+FEW_MOVES = Setting(networks.pair(networks.DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2})
 PIXLE = Reproduction(
     name="implicit_bias/pixle",
     title="Accuracy while pixels are moved",
     where="Figure 5",
-    scales={
-        **networks.scales(networks.with_fixed, {**MOVES, "images": 1000}),
-        "smoke": Setting(networks.pair(networks.DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2}),
-    },
+    scales=networks.scales(networks.with_fixed, {**MOVES, "images": 1000}) | {"smoke": FEW_MOVES},
     measure=pixels_moved,
     claims=_more_robust({"when pixels are moved": at("accuracy")}),
     tables=one_table(moved_columns, f"accuracy in %, {OVER_SEEDS}", rows=networks_of),

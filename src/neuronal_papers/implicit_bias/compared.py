@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import log10
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
 from neuronal.report import Drawing, blank
 from neuronal_papers.drawing import Line, dots, set_axes
 from neuronal_papers.judge import Case, Result
-from neuronal_papers.seeds import SMALLEST, Row, Value, differences, networks_of
+from neuronal_papers.seeds import Row, Value, differences, networks_of
 
 AT_ONCE = 1000
 """Images in a batch of an attack: as many as one point has. The networks are small, and launching is what costs."""
@@ -31,7 +29,10 @@ def by_data(result: Result) -> dict[str, dict[str, Row]]:
 
 
 def pairs(result: Result, *kinds: str) -> Iterator[tuple[str, Row, Row]]:
-    """Every network with implicit bias of these kinds, its label before it, beside the standard one of the same data."""
+    """Every network of these kinds, of implicit bias if none is named, its label before it and the standard one behind.
+
+    A label says the data, where there are several sets, and the kind, where just one is not asked for.
+    """
     every = by_data(result)
     for data, networks in every.items():
         for kind, own in networks.items():
@@ -60,14 +61,7 @@ def in_percent(number: int, network: Row, label: str, x: Sequence[float], curve:
     return Line(number, label, x, [[100 * accuracy for accuracy in curve(run)] for run in network["runs"]], style)
 
 
-def log(value: float) -> float:
-    """Power of ten, of a number that may be 0."""
-    return log10(max(value, SMALLEST))
-
-
-def side_by_side(
-    result: Result, title: str, label: str, series: Mapping[str, Callable[[Row], Any]], caption: str
-) -> Drawing:
+def side_by_side(result: Result, title: str, label: str, series: Mapping[str, Value], caption: str) -> Drawing:
     """Every number of every run a point, networks one beside the other, their names below; colours tell series apart."""
     every = networks_of(result)
     with blank(f"{result['reproduction']}-networks") as sheet:

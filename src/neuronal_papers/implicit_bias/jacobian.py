@@ -19,9 +19,20 @@ from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.accuracy_curve import along
 from neuronal_papers.implicit_bias.attacks import white_box
-from neuronal_papers.implicit_bias.compared import AT_ONCE, KINDS, against_standard, log, pairs, side_by_side
+from neuronal_papers.implicit_bias.compared import AT_ONCE, KINDS, against_standard, pairs, side_by_side
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
-from neuronal_papers.seeds import NAMES, OVER_SEEDS, Value, at, by_network, groups, networks_of, over_seeds, percents
+from neuronal_papers.seeds import (
+    NAMES,
+    OVER_SEEDS,
+    Value,
+    at,
+    by_network,
+    groups,
+    log,
+    networks_of,
+    over_seeds,
+    percents,
+)
 from neuronal_papers.tuning import on_test_images
 
 # With couplings, and with the same weights without
@@ -54,10 +65,9 @@ def beside(result: Result, kind: str, key: str) -> list[Case]:
     return against_standard(result, lambda run: log(run["with"][key]), kind, factor=1.0)
 
 
-COLUMNS = [*NAMES, percents("accuracy (%)", at("accuracy"))]
-for key, head in (("frobenius", "Jacobian"), ("curvature", "curvature")):
-    COLUMNS.append(over_seeds(head, at("with", key), ".3g"))
-    COLUMNS.append(over_seeds("the same at coupling 0", at("without", key), ".3g"))
+HEADS = (("frobenius", "Jacobian"), ("curvature", "curvature"))
+WAYS = [(w, key, head if w == "with" else "the same at coupling 0") for key, head in HEADS for w in ("with", "without")]
+COLUMNS = (*NAMES, percents("accuracy (%)", at("accuracy")), *(over_seeds(h, at(w, k), ".3g") for w, k, h in WAYS))
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -131,13 +141,11 @@ def changes(result: Result) -> list[dict[str, Any]]:
 
 def negative(result: Result, value: Value) -> list[Case]:
     """A change, at every negative coupling; these draw units together."""
-    every = changes(result)
-    several = len(groups(every, "name")) > 1
-    return [
-        Case(f"{one['name']}, " * several + f"coupling {one['coupling']:g}", list(map(value, one["runs"])))
-        for one in every
-        if one["coupling"] < 0
-    ]
+    every, cases = changes(result), []
+    for one in (one for one in every if one["coupling"] < 0):
+        name = f"{one['name']}, " * (len(groups(every, "name")) > 1)
+        cases.append(Case(f"{name}coupling {one['coupling']:g}", list(map(value, one["runs"]))))
+    return cases
 
 
 def change_columns(result: Result) -> list[Column]:
@@ -163,6 +171,7 @@ ADDED: Mapping[str, Any] = {**networks.ATTACK, **COUPLINGS, "epsilons": (0.01, 0
 FEW_ADDED = {**networks.FEW, "couplings": (0.0, -0.5), "epsilons": (0.05,)}
 FREE = "A negative coupling can be added to a trained network without training it again: it costs at most 1 point"
 ROBUST = "the network more robust (white-box, mean over epsilons)"
+AGAINST_0 = f"changes against coupling 0 (points of accuracy; the norm times so much), {OVER_SEEDS}"
 MAKES, NORM = "A negative coupling that is added makes", "times the norm without coupling"
 TRANSFER = Reproduction(
     name="implicit_bias/transfer",
@@ -175,11 +184,7 @@ TRANSFER = Reproduction(
         Claim(f"{MAKES} the Jacobian smaller", partial(negative, value=at("jacobian")), Below(1.0), NORM, ".2f"),
         Claim(f"{MAKES} {ROBUST}", partial(negative, value=lambda run: 100 * fmean(run["robust"])), Above()),
     ),
-    tables=one_table(
-        change_columns,
-        f"changes against coupling 0 (points of accuracy; the norm times so much), {OVER_SEEDS}",
-        rows=changes,
-    ),
+    tables=one_table(change_columns, AGAINST_0, rows=changes),
     figures=changes_figure,
     criteria="Each network is compared with itself, with and without the coupling.",
     departs=(

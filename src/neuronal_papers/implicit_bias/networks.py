@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Setting, settings
+from neuronal_papers.core import Options, Recipes, Scales, settings
 
 NEURONS = ("standard", "implicit_bias")
 BATCHES = "batches of 256 in the place of 128, rates 0.03, 0.1 and 0.3, tried with one seed of its own."
@@ -76,12 +76,7 @@ def with_fixed(recipe: Recipe) -> tuple[Recipe, ...]:
     return (*pair(recipe), fixed(recipe))
 
 
-def scales(
-    networks: Callable[[Recipe], tuple[Recipe, ...]],
-    options: Mapping[str, Any],
-    digits: Recipe = DIGITS,
-    **own: Mapping[str, Any],
-) -> dict[str, Setting]:
+def scales(networks: Callable[[Recipe], Recipes], options: Options, digits: Recipe = DIGITS, **own: Options) -> Scales:
     """Digits, Fashion-MNIST with half the steps, all data of the paper; ``options``, but where a scale has its ``own``.
 
     Where ``images`` are counted, the paper's scale looks at 10,000.

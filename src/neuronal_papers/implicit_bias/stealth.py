@@ -17,7 +17,7 @@ from neuronal.models import create_model
 from neuronal.report import Column, Drawing
 from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.implicit_bias import networks
-from neuronal_papers.implicit_bias.compared import KINDS, by_data, pairs, side_by_side
+from neuronal_papers.implicit_bias.compared import KINDS, pairs, side_by_side
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
 from neuronal_papers.seeds import NAMES, Row, networks_of, spread
 from neuronal_papers.tuning import on_test_images
@@ -92,10 +92,10 @@ def counts(runs: Sequence[Row]) -> dict[str, Any]:
 
 def hidden_on_standard(result: Result) -> list[Case]:
     """Of every seed, the percentage of attacks that work and stay hidden."""
-    every, cases = by_data(result), []
-    for data, kinds in every.items():
-        seeds = [counts([run]) for run in kinds["standard"]["runs"]]
-        cases.append(Case(data * (len(every) > 1), [100 * one["hidden"] / one["triggers"] for one in seeds]))
+    cases = []
+    for label, own, _ in pairs(result, "standard"):
+        seeds = [counts([run]) for run in own["runs"]]
+        cases.append(Case(label, [100 * one["hidden"] / one["triggers"] for one in seeds]))
     return cases
 
 

@@ -6,7 +6,7 @@ networks here are of their kind, the larger ones are where they found none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -21,7 +21,7 @@ from neuronal.geometry import group_by_pattern, lower, outputs, pieces
 from neuronal.report import Column
 from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
-from neuronal_papers.seeds import NAMES, Row, at, groups, rows_of
+from neuronal_papers.seeds import NAMES, Row, Rows, at, groups, rows_of
 from neuronal_papers.tuning import on_test_images
 from neuronal_papers.zero_bias.table1 import MNIST_FCN, both
 
@@ -50,7 +50,7 @@ def proofs(record: Record, model: nn.Module, test: Split, options: Mapping[str, 
     generator = torch.Generator().manual_seed(record.seed)
     found = examine(model, x, y, predicted, options["pairs"], generator)
     near = neighbours_of_another_class(x, y, predicted == y, options["crossings"], generator)
-    return found | {"crossing": crossing(model, x, y, *near)}
+    return {**found, "crossing": crossing(model, x, y, *near)}
 
 
 def classified(model: nn.Module, test: Split) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,9 +58,7 @@ def classified(model: nn.Module, test: Split) -> tuple[Tensor, Tensor, Tensor]:
     return test.x, test.y, outputs(model, test.x).argmax(1).cpu()
 
 
-def examine(
-    model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, pairs: int, generator: torch.Generator
-) -> dict[str, Any]:
+def examine(model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, pairs: int, generator: torch.Generator) -> Row:
     """Accuracy on images ``x`` of classes ``y``, and what is counted of pairs of them.
 
     ``same_pattern`` are pairs with one activation pattern, of all with one predicted class; ``certified`` those whose
@@ -130,9 +128,7 @@ def certified(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
     }
 
 
-def proved(
-    text: str, what: str, side: Above | Below, chosen: Callable[[Result], Iterable[Row]], *, beyond_paper: bool = False
-) -> Claim:
+def proved(text: str, what: str, side: Above | Below, chosen: Rows, *, beyond_paper: bool = False) -> Claim:
     """A claim of the percentage of ``what`` that is proved, a case for every network in the ``chosen`` rows."""
 
     def cases(result: Result) -> list[Case]:
@@ -168,25 +164,16 @@ CAPTION = (
     "classified right. First change and third class: from an image to its nearest neighbour of another class, where the "
     "class first changes (median, 0 to 1), and how often another class comes between"
 )
-
-
+COUNTS = [{"pairs": pairs, "crossings": crossings} for pairs, crossings in ((20, 3), (2000, 50), (10_000, 500))]
+PROVABLE = "Most random pairs of one class are proved to have it all the way between, whatever their patterns"
 PAIRS = Reproduction(
     name="zero_bias/pairs",
     title="Random pairs of test images of one class: what is proved of all images between",
     where="beyond Theorem 2",
-    scales=settings(
-        (both(replace(DIGITS, widths=(8,), epochs=1, seeds=(0,))), RECIPES),
-        [{"pairs": pairs, "crossings": crossings} for pairs, crossings in ((20, 3), (2000, 50), (10_000, 500))],
-    ),
+    scales=settings((both(replace(DIGITS, widths=(8,), epochs=1, seeds=(0,))), RECIPES), COUNTS),
     measure=proofs,
     claims=(
-        proved(
-            "Most random pairs of one class are proved to have it all the way between, whatever their patterns",
-            "pairs",
-            Above(MOST),
-            rows_of,
-            beyond_paper=True,
-        ),
+        proved(PROVABLE, "pairs", Above(MOST), rows_of, beyond_paper=True),
         Claim("As many are proved with biases as without", _without_less_with, Within(ALIKE), beyond_paper=True),
     ),
     tables=one_table(COLUMNS, CAPTION),

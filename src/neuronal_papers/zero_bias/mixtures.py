@@ -209,20 +209,18 @@ WIDE = replace(TINY, name="MNIST, 128-128 units", widths=(128, 128), epochs=5)
 GROWING = (TINY, replace(TINY, name="MNIST, 64 units", widths=(64,), epochs=3), WIDE)
 TINY_CIFAR = replace(TINY, name="CIFAR-10, 30 units", data="cifar10", widths=(15, 15), lr=3e-4, epochs=2)
 ALL = both(*GROWING, TINY_CIFAR, replace(WIDE, name="CIFAR-10, 128-128 units", data="cifar10"))
+OF_PAIRS_AT = [{"pairs": pairs, "interpolated": some} for pairs, some in ((20, 3), (2000, 200), (10_000, 1000))]
+THEOREM_2 = "Theorem 2: between inputs of one activation pattern and class the class does not change"
+THEOREM_3 = "Theorem 3: convex combinations of inputs of one pattern and class keep the class"
+CONIC = "Without biases non-negative combinations of inputs of one pattern and class keep it too"
 INTERPOLATION = Reproduction(
     name="zero_bias/interpolation",
     title="Images between images: equal patterns, interpolants and proofs",
     where="Theorem 2 (3 in the workshop version), Section 3, Figures 3, 7 and 8",
-    scales=settings(
-        (both(smoke(TINY)), ALL),
-        [{"pairs": pairs, "interpolated": some} for pairs, some in ((20, 3), (2000, 200), (10_000, 1000))],
-    ),
+    scales=settings((both(smoke(TINY)), ALL), OF_PAIRS_AT),
     measure=measure_pairs,
     claims=(
-        Fact(
-            "Theorem 2: between inputs of one activation pattern and class the class does not change",
-            partial(_keep_the_class, "changed", "interpolants", BOTH),
-        ),
+        Fact(THEOREM_2, partial(_keep_the_class, "changed", "interpolants", BOTH)),
         _shares("With 30 units many pairs of one pattern are found", lambda row: "30 units" in row["name"], MANY, 100),
         _shares("Around 80% accuracy a few pairs are still found", lambda row: 0.75 <= row["accuracy"] <= 0.9, 0, MANY),
         _shares("Over 90% accuracy no pairs are found", lambda row: row["accuracy"] > 0.9, -inf, 0),
@@ -251,10 +249,7 @@ CONVEX_REGION = Reproduction(
     scales=settings((both(smoke(TINY)), both(*GROWING)), (FEW_GROUPS, GROUPS, MANY_GROUPS)),
     measure=regions,
     claims=(
-        Fact(
-            "Theorem 3: convex combinations of inputs of one pattern and class keep the class",
-            partial(_keep_the_class, "convex_changed", "mixtures", ["zero_bias"]),
-        ),
+        Fact(THEOREM_3, partial(_keep_the_class, "convex_changed", "mixtures", ["zero_bias"])),
         Fact("Such guarantees hardly exist in networks with biases (Theorem 3)", _guaranteed_with_biases),
     ),
     tables=one_table((*OF_GROUPS, *PROVED)),
@@ -267,13 +262,7 @@ CONE = replace(
     title="Non-negative mixtures of several images",
     where="beyond Theorem 3",
     scales={scale: replace(one, options={**one.options, "cone": True}) for scale, one in CONVEX_REGION.scales.items()},
-    claims=(
-        Fact(
-            "Without biases non-negative combinations of inputs of one pattern and class keep it too",
-            partial(_keep_the_class, "conic_changed", "mixtures", ["zero_bias"]),
-            beyond_paper=True,
-        ),
-    ),
+    claims=[Fact(CONIC, partial(_keep_the_class, "conic_changed", "mixtures", ["zero_bias"]), beyond_paper=True)],
     criteria=f"Weights of random combinations are up to {10 ** (2 * SPAN):,.0f} to 1.",
     departs=(
         "Not in the paper: without biases its convex region is a cone. A cone is certified by its hull and by scores that "

@@ -168,10 +168,8 @@ WIDTHS = (
 
 def tables(result: Result) -> list[Table]:
     title = f"{title_of(result)}: the limit with biases against the one without"
-    return [
-        table(title, LIMITS, result["result"]["limits"]),
-        table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, _widths(result)),
-    ]
+    finite = table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, _widths(result))
+    return [table(title, LIMITS, result["result"]["limits"]), finite]
 
 
 def figures(result: Result) -> list[Drawing]:

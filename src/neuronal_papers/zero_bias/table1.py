@@ -10,6 +10,7 @@ from typing import Any
 
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Work, estimate
+from neuronal.probes import MULTIPLIERS as FACTORS
 from neuronal.report import Drawing, Table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_band
@@ -18,8 +19,6 @@ from neuronal_papers.seeds import Row, at, groups, with_error
 from neuronal_papers.tuning import runs_of
 
 BOTH = ("zero_bias", "standard")
-FACTORS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0001)
-"""The contrasts of the test."""
 
 
 def both(*recipes: Recipe) -> tuple[Recipe, ...]:
@@ -240,15 +239,13 @@ TABLE1_CIFAR_RESNET18 = replace(
         "ones; they and its scales learn at a tenth of the rate. Crops, flips, inputs in [0, 1], bfloat16: our choice."
     ),
 )
+NARROW_RESNET50 = replace(smoke(IMAGENET_RESNET50), model_options={"width": 4})
 TABLE1_IMAGENET_RESNET50 = replace(
     TABLE1_MNIST_FCN,
     name="zero_bias/table1_imagenet_resnet50",
     title="Accuracy over contrasts, ResNet-50 with Fixup on ImageNet",
     where="Table 1, rows 7 and 8",
-    scales={
-        "smoke": Setting(both(replace(smoke(IMAGENET_RESNET50), model_options={"width": 4}))),
-        "paper": Setting(both(IMAGENET_RESNET50)),
-    },
+    scales={"smoke": Setting(both(NARROW_RESNET50)), "paper": Setting(both(IMAGENET_RESNET50))},
     reported=_reported(0.7382, 0.7537, 0.6672, 0.5784, 0.5362, 0.4727, 0.3761, 0.2181, 0.0339, 0.0021, 0.001, 0.001),
     departs=(
         "Images are cut to squares of 224 once (193 GB of memory, then of disk), for tests, where 224 out of 256 is usual, "

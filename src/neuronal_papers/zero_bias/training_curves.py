@@ -75,14 +75,13 @@ def figures(result: Result) -> list[Drawing]:
 
 RESNET9 = replace(SMALL_RESNET18, name="CIFAR-10 ResNet9", model="resnet9", epochs=10, crop=0, flip=False, mixup=0.0)
 RESNET9 = replace(RESNET9, lr=0.05, scalar_lr=1.0, probes=())
+THREE = (MNIST_FCN, FASHION_CNN, RESNET9)
 TINY = replace(smoke(MNIST_FCN), epochs=2, seeds=(0, 1))
 CURVES = Reproduction(
     name="zero_bias/training_curves",
     title="Training losses with and without biases",
     where="Figure 5",
-    scales=settings(
-        [both(TINY), *(both(MNIST_FCN, FASHION_CNN, RESNET9, one) for one in (SMALL_RESNET18, CIFAR_RESNET18))]
-    ),
+    scales=settings((both(TINY), both(*THREE, SMALL_RESNET18), both(*THREE, CIFAR_RESNET18))),
     measure=measure,
     claims=[Claim("Losses with and without biases are almost identical", _apart, Below(CLOSE), "%", ".1f")],
     tables=one_table(COLUMNS, CAPTION, rows=lambda result: result["result"]["networks"]),

@@ -96,22 +96,18 @@ def figures(result: Result) -> list[Drawing]:
 
 
 MODELS = ("timm:resnet18", "timm:resnet50", "timm:resnet152", "timm:efficientnet_b0", "timm:vit_base_patch16_224")
+PUBLISHED = {"models": MODELS, "pretrained": True}
+PREFER = "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily"
 ZERO_IMAGE = Reproduction(
     name="zero_bias/zero_image",
     title="Beliefs at the zero image",
     where="Figure 4",
-    scales=settings(
-        (both(smoke(MNIST_FCN)), both(MNIST_FCN, FASHION_CNN), ()), ({}, {}, {"models": MODELS, "pretrained": True})
-    ),
+    scales=settings((both(smoke(MNIST_FCN)), both(MNIST_FCN, FASHION_CNN), ()), ({}, {}, PUBLISHED)),
     measure=measure,
     claims=(
         Fact("Without biases every class is equally likely at the zero image", partial(_beliefs, "zero_bias")),
         Fact("Networks with biases prefer some classes at the zero image", partial(_beliefs, "standard")),
-        Fact(
-            "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily",
-            _published,
-            reproduce_with="--scale paper",
-        ),
+        Fact(PREFER, _published, reproduce_with="--scale paper"),
     ),
     tables=one_table(COLUMNS),
     figures=figures,
