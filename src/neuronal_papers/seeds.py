@@ -53,7 +53,7 @@ def by_network(rows: Iterable[Row], *keys: str) -> list[dict[str, Any]]:
 
 
 def networks_of(result: Result, *keys: str) -> list[dict[str, Any]]:
-    """The same of the rows of a result."""
+    """Networks of the rows of a result, each with its ``runs``; see :func:`by_network`."""
     return by_network(result["result"]["rows"], *keys)
 
 

@@ -43,10 +43,10 @@ def tuned(setting: Setting, work: Work) -> tuple[Recipe, ...]:
 
 def at_best(recipes: Sequence[Recipe], chosen: Sequence[Choice | None]) -> tuple[Recipe, ...]:
     """The recipes, each at the rate chosen for it; at its own where there is none."""
-    rates = [
-        recipe.lr if one is None or one.best is None else one.best for recipe, one in zip(recipes, chosen, strict=True)
-    ]
-    return tuple(replace(recipe, lr=rate) for recipe, rate in zip(recipes, rates, strict=True))
+    return tuple(
+        recipe if choice is None or choice.best is None else replace(recipe, lr=choice.best)
+        for recipe, choice in zip(recipes, chosen, strict=True)
+    )
 
 
 def choices(setting: Setting, work: Work) -> list[Choice | None]:
@@ -89,7 +89,9 @@ def measured(
     recipes = tuned(setting, work)
     rows = iter(work.rows(recipes, {"procedure": procedure, **how}, measure, may_fail=may_fail))
     found = [
-        {"name": r.name, "neuron": r.family, "seed": s, "lr": r.lr, **next(rows)} for r in recipes for s in r.seeds
+        {"name": recipe.name, "neuron": recipe.family, "seed": seed, "lr": recipe.lr, **next(rows)}
+        for recipe in recipes
+        for seed in recipe.seeds
     ]
     return [row for row in found if "failure" not in row]
 

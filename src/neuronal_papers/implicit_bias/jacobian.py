@@ -21,18 +21,7 @@ from neuronal_papers.implicit_bias.accuracy_curve import along
 from neuronal_papers.implicit_bias.attacks import white_box
 from neuronal_papers.implicit_bias.compared import AT_ONCE, KINDS, against_standard, pairs, side_by_side
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
-from neuronal_papers.seeds import (
-    NAMES,
-    OVER_SEEDS,
-    Value,
-    at,
-    by_network,
-    groups,
-    log,
-    networks_of,
-    over_seeds,
-    percents,
-)
+from neuronal_papers.seeds import NAMES, OVER_SEEDS, Value, at, by_network, log, networks_of, over_seeds, percents
 from neuronal_papers.tuning import on_test_images
 
 # With couplings, and with the same weights without
@@ -66,8 +55,9 @@ def beside(result: Result, kind: str, key: str) -> list[Case]:
 
 
 HEADS = (("frobenius", "Jacobian"), ("curvature", "curvature"))
-WAYS = [(w, key, head if w == "with" else "the same at coupling 0") for key, head in HEADS for w in ("with", "without")]
-COLUMNS = (*NAMES, percents("accuracy (%)", at("accuracy")), *(over_seeds(h, at(w, k), ".3g") for w, k, h in WAYS))
+WAYS = [way for key, head in HEADS for way in ((head, "with", key), ("the same at coupling 0", "without", key))]
+SIZES = [over_seeds(head, at(*path), ".3g") for head, *path in WAYS]
+COLUMNS = (*NAMES, percents("accuracy (%)", at("accuracy")), *SIZES)
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -141,10 +131,11 @@ def changes(result: Result) -> list[dict[str, Any]]:
 
 def negative(result: Result, value: Value) -> list[Case]:
     """A change, at every negative coupling; these draw units together."""
-    every, cases = changes(result), []
-    for one in (one for one in every if one["coupling"] < 0):
-        name = f"{one['name']}, " * (len(groups(every, "name")) > 1)
-        cases.append(Case(f"{name}coupling {one['coupling']:g}", list(map(value, one["runs"]))))
+    below = [one for one in changes(result) if one["coupling"] < 0]
+    several, cases = len({one["name"] for one in below}) > 1, []
+    for one in below:
+        label = f"{one['name']}, " * several + f"coupling {one['coupling']:g}"
+        cases.append(Case(label, list(map(value, one["runs"]))))
     return cases
 
 
