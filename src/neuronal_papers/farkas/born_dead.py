@@ -16,12 +16,12 @@ from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
 from neuronal.nn import FarkasLinear
-from neuronal.report import Column, Drawing, Table, blank, table
+from neuronal.report import Column, Drawing, blank
 from neuronal.train import Plan, fit, seeded
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import classes
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import by_network
+from neuronal_papers.seeds import networks_of
 
 NETWORKS = {
     "standard": "one unit, facing away from all points",
@@ -104,7 +104,7 @@ def lines(model: nn.Sequential, x: Tensor) -> list[list[float]]:
 
 def _networks(result: Result) -> list[dict[str, Any]]:
     """The runs of every network, in how many of them it had no gradient at the start, and told the points apart."""
-    networks = by_network(result["result"]["rows"], "network")
+    networks = networks_of(result, "network")
     for network in networks:
         runs = network["runs"]
         network["zero"] = f"{sum(run['gradient'] == 0 for run in runs)} of {len(runs)}"
@@ -129,10 +129,6 @@ COLUMNS = (
 )
 
 
-def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, _networks(result))]
-
-
 def figures(result: Result) -> list[Drawing]:
     """The points, and where each unit switches before and after."""
     drawings = []
@@ -154,25 +150,22 @@ def figures(result: Result) -> list[Drawing]:
 
 
 STUCK, LEARNS, UNTOLD = {(True, False)}, {(False, True)}, {(True, False), (False, False)}
+AWAY_FROM_ALL = "A standard network whose units face away from all points does not learn"
 CLAIMS = (
-    (
-        "A standard network whose units face away from all points does not learn",
-        ("standard", "standard, two units"),
-        STUCK,
-    ),
+    (AWAY_FROM_ALL, ("standard", "standard, two units"), STUCK),
     ("A standard network does not learn to tell a cloud it does not see", ("standard, one cloud unseen",), UNTOLD),
     ("Batch norm makes it learn", ("batch norm", "batch norm, two units"), LEARNS),
     ("A Farkas layer makes it learn", ("farkas",), LEARNS),
 )
-DESCENTS = Setting(options={"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))})
+DESCENTS = {"epochs": 300, "lr": 0.1, "seeds": tuple(range(20))}
 BORN_DEAD = Reproduction(
     name="farkas/born_dead",
     title="Two clouds, and units that face away from both",
     where="Figure 1",
-    scales={"smoke": Setting(options={"epochs": 5, "lr": 0.1, "seeds": (0,)}), "small": DESCENTS, "paper": DESCENTS},
+    scales=settings(options=({"epochs": 5, "lr": 0.1, "seeds": (0,)}, DESCENTS)),
     measure=measure,
     claims=[Fact(text, partial(_every_run, names, so)) for text, names, so in CLAIMS],
-    tables=tables,
+    tables=one_table(COLUMNS, rows=_networks),
     figures=figures,
     criteria=(
         "A run learns if the gradient of its hidden layer is above zero at the start and more than 95% of points are "

@@ -14,9 +14,9 @@ from scipy.optimize import linprog
 
 from neuronal.experiments import Work
 from neuronal.report import Column
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import Row
+from neuronal_papers.seeds import Row, rows_of
 
 EXTRA = 1e-6
 """By how much the last bias exceeds what the condition asks for."""
@@ -51,8 +51,7 @@ def _num_above(row: Row) -> int:
 
 def _every_layer(condition: str, sign: int, result: Result) -> Evidence:
     """Under a condition, with cutoffs of that sign, every input leaves a unit above the cutoff."""
-    own = [row for row in result["result"]["rows"] if row["condition"] == condition]
-    rows = [row for row in own if np.sign(row["cutoff"]) == sign]
+    rows = [row for row in rows_of(result, condition=condition) if np.sign(row["cutoff"]) == sign]
     layers, above = sum(len(row["smallest"]) for row in rows), sum(map(_num_above, rows))
     return Evidence(layers, layers - above, f"for every input in {above} of {layers} layers")
 
@@ -76,11 +75,7 @@ CUTOFF = Reproduction(
     name="farkas/cutoff",
     title="How much bias the last unit needs",
     where="Theorem 3.2, Corollary 3.3, Algorithm 1",
-    scales={
-        "smoke": Setting(options=LAYERS | {"units": (4, 8), "seeds": (0,)}),
-        "small": Setting(options=LAYERS),
-        "paper": Setting(options=LAYERS | {"seeds": tuple(range(100))}),
-    },
+    scales=settings(options=(LAYERS | {"units": (4, 8), "seeds": (0,)}, LAYERS, LAYERS | {"seeds": tuple(range(100))})),
     measure=measure,
     claims=tuple(Fact(text, partial(_every_layer, how, sign), how == "ours") for how, sign, text in CLAIMS),
     tables=one_table(COLUMNS),

@@ -14,12 +14,12 @@ from neuronal.certify import certify_activity, check
 from neuronal.data import Split, load
 from neuronal.experiments import Recipe, Work, network, plan, training_data
 from neuronal.probes import dead_units, score, silence
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Drawing
 from neuronal.train import Diverged, fit
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, mean_curve
 from neuronal_papers.farkas.errors import ERROR, FAILED, over_epochs, row_of, rows_of
-from neuronal_papers.judge import Evidence, Result
+from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import NETWORK
 
 MEASURES = ("dead_units", "dead_layers", "silent")
@@ -35,9 +35,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     images, rows = setting.options["images"], []
     cells = [(recipe, seed) for recipe in setting.recipes for seed in recipe.seeds]
-    items: list[Mapping[str, Any]] = [
-        {"recipe": one.fingerprint(), "seed": seed, "data": work.checksum(one.data)} for one, seed in cells
-    ]
+    keys = [(recipe.fingerprint(), seed, work.checksum(recipe.data)) for recipe, seed in cells]
+    items: list[Mapping[str, Any]] = [dict(zip(("recipe", "seed", "data"), key, strict=True)) for key in keys]
     how, chance = {"procedure": "activity", "images": images}, 1 / setting.options["classes"]
     parts = iter(work.parts(how, items, lambda item: _run(work, *cells[items.index(item)], images)))
     for recipe in setting.recipes:
@@ -125,8 +124,12 @@ def none_dead(result: Result) -> Evidence:
     return Evidence(len(learnt), len(dead), text)
 
 
-def all_certified(names: Sequence[str], result: Result) -> Evidence:
-    """Every layer of these networks is proved active."""
+def all_certified(text: str, *names: str, beyond_paper: bool = False) -> Fact:
+    """The claim that every layer of these networks is proved active."""
+    return Fact(text, partial(_all_certified, names), beyond_paper)
+
+
+def _all_certified(names: Sequence[str], result: Result) -> Evidence:
     proofs = [proof for row in _rows(result) if row["name"] in names for proof in row["proofs"]]
     whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
     refuted, checked = (sum(proof[key] > 0 for proof in proofs) for key in ("refuted", "checked"))
@@ -134,17 +137,12 @@ def all_certified(names: Sequence[str], result: Result) -> Evidence:
     return Evidence(len(proofs), refuted, f"{text}; {checked} checked by other code", len(proofs) - whole - refuted)
 
 
-SHARES = {"dead units (%)": "dead_units", "dead layers (%)": "dead_layers", "silent images, most (%)": "silent"}
-COLUMNS = (
-    *(NETWORK, ERROR, FAILED),
-    *(Column(head, name, ".1f") for head, name in SHARES.items()),
-    *(Column(verdict, verdict) for verdict in ("certified", "refuted")),
-)
+HEADS = {"dead units (%)": "dead_units", "dead layers (%)": "dead_layers", "silent images, most (%)": "silent"}
+SHARES = [Column(head, name, ".1f") for head, name in HEADS.items()]
+COLUMNS = (NETWORK, ERROR, FAILED, *SHARES, Column("certified", "certified"), Column("refuted", "refuted"))
 
 
-def tables(result: Result) -> list[Table]:
-    caption = "means over runs that did not break down, at the end; silent images: the most at any time; layers proved"
-    return [table(title_of(result), COLUMNS, _rows(result), caption)]
+CAPTION = "means over runs that did not break down, at the end; silent images: the most at any time; layers proved"
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -167,7 +165,7 @@ def figures(result: Result) -> list[Drawing]:
 activity_table = partial(
     Reproduction,
     measure=measure,
-    tables=tables,
+    tables=one_table(COLUMNS, CAPTION, rows=_rows),
     figures=figures,
     criteria=(
         "Activity is looked at before training and after every epoch, on the first test images. Certified means that "

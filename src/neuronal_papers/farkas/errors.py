@@ -201,9 +201,8 @@ def figures(result: Result, by: str = "epochs") -> list[Drawing]:
         parts.setdefault((row[by], counts[kind] // len(COLOURS)), []).append(line)
         counts[kind] += 1
     axes, name = {"xlabel": "epoch", "ylabel": "training error (%)"}, f"{result['reproduction']}-curves"
-    drawings = [
-        over_epochs(f"{name}-{i}", "While training", lines, axes, caption) for i, lines in enumerate(parts.values())
-    ]
+    how: Any = {"title": "While training", "axes": axes, "caption": caption}
+    drawings = [over_epochs(f"{name}-{i}", lines=lines, **how) for i, lines in enumerate(parts.values())]
     return [_errors(result), *drawings]
 
 
@@ -221,9 +220,8 @@ def _errors(result: Result) -> Drawing:
                 sheet.axes.annotate("×", (1, place), (4, 0), color="#b00020", **beside)
                 sheet.axes.annotate(f"{len(row['failed'])} failed", (1, place), (12, 0), **beside)
             if row["reported"]:
-                sheet.axes.plot(
-                    float(row["reported"]), place, "D", markerfacecolor="none", color="#666666", markersize=5
-                )
+                reported = float(row["reported"])
+                sheet.axes.plot(reported, place, "D", markerfacecolor="none", color="#666666", markersize=5)
         sheet.axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
         sheet.axes.set(xlabel="test error (%)", ylim=(len(rows) - 0.5, -0.5))
     caption = "Every dot a run; crosses beside the frame stand for runs that failed."

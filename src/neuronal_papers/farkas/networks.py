@@ -7,12 +7,12 @@ other sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Setting
+from neuronal_papers.core import Options, Recipes, Scales, Setting, settings
 
 TRAINED = Recipe(
     name="as the paper trains",
@@ -28,9 +28,8 @@ TRAINED = Recipe(
     probes=(),
 )
 FASHION = replace(TRAINED, name="Fashion-MNIST", data="fashion_mnist", lr=0.01, epochs=4, seeds=tuple(range(10)))
-CIFAR = replace(
-    TRAINED, name="CIFAR", crop=4, flip=True, cutout=16, cutout_fill="mean", channels_last=True, replay=True
-)
+CIFAR = replace(TRAINED, name="CIFAR", crop=4, flip=True, cutout=16, cutout_fill="mean")
+CIFAR = replace(CIFAR, channels_last=True, replay=True)
 CROPPED = replace(CIFAR, data="imagenet", scaling="standardise", crop=0, cutout=0, resized_crop=(0.35, 1.0))
 IMAGENET = replace(CROPPED, name="ImageNet", epochs=30, batch_size=256, weight_decay=1e-4, precision="bf16", seeds=(0,))
 
@@ -92,9 +91,7 @@ def shortened(recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
     return tuple(replace(r, epochs=SHORT if r.norm == "batch" else plain[r.model]) for r in recipes)
 
 
-def scales(
-    smoke: Iterable[Recipe], small: tuple[Recipe, ...], paper: tuple[Recipe, ...], classes: int = 10
-) -> dict[str, Setting]:
+def scales(smoke: Recipes, small: Recipes, paper: Recipes, classes: int = 10) -> Scales:
     """Settings of networks of the paper: those of ``smoke`` with 8 channels at first; no scale ``small`` without recipes."""
     few = tuple(named(recipe, recipe.name, width=8) for recipe in smoke)
     settings = {"smoke": (few, 10), "small": (small, 10), "paper": (paper, classes)}
@@ -116,12 +113,9 @@ def with_farkas(base: Recipe, **options: Any) -> tuple[Recipe, ...]:
     return replace(base, name=f"{base.name}, standard", family="standard"), *farkas
 
 
-def small_scales(recipes: Sequence[Recipe], options: Mapping[str, Any]) -> dict[str, Setting]:
+def small_scales(recipes: Sequence[Recipe], options: Options) -> Scales:
     """Settings of small networks; on the scale of the paper as it trains: CIFAR-10, 200 epochs."""
     few = {"images": 50, "rates": (0.01, 0.1), "tuning_seeds": (100,)}
     long = (replace(recipe, data="cifar10", fraction=1.0, epochs=200, seeds=(0, 1, 2)) for recipe in recipes)
-    return {
-        "smoke": Setting(tuple(map(smoke, recipes)), {key: few.get(key, value) for key, value in options.items()}),
-        "small": Setting(tuple(recipes), options),
-        "paper": Setting(tuple(long), options),
-    }
+    smallest = {key: few.get(key, value) for key, value in options.items()}
+    return settings((tuple(map(smoke, recipes)), tuple(recipes), tuple(long)), (smallest, options))

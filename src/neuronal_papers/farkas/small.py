@@ -20,20 +20,18 @@ SHAPES = (
     replace(LAYERS, name="12 x 8", widths=(8,) * 12),
 )
 """Layers times units."""
+UNLIKELY = "No layer of a standard network is off on every image (the paper: unlikely)"
 DEAD_UNITS = activity_table(
     name="farkas/dead_units",
     title="Dead units and silent layers while training, and certificates afterwards",
     where="Sections 1 and 3, Theorem 3.2",
     scales=small_scales([one for shape in SHAPES for one in with_farkas(shape, rule="max")], LOOK),
     claims=(
-        Fact(
-            "No layer of a standard network is off on every image (the paper: unlikely)",
-            partial(never, "dead_layers", "standard"),
-        ),
+        Fact(UNLIKELY, partial(never, "dead_layers", "standard")),
         Fact("No image leaves a Farkas layer without active unit", partial(never, "silent", "farkas")),
-        Fact(
+        all_certified(
             "Every Farkas layer has an active unit for every image of pixels in [0, 1]",
-            partial(all_certified, [f"{shape.name}, Farkas {kind}" for shape in SHAPES for kind in AGGREGATES]),
+            *(f"{shape.name}, Farkas {kind}" for shape in SHAPES for kind in AGGREGATES),
         ),
         Fact("Farkas layers ensure that no neurons are dead (Conclusion)", none_dead),
     ),
@@ -58,52 +56,39 @@ BEST_RATE = (
 MAXIMUM = "the paper's maximum"
 """The row of the paper's own bias; those of ours are called by their margin."""
 SOFTPLUS = tuple(named(LAYERS, f"margin {margin:g}", margin=margin) for margin in (0.001, 0.1, 1.0))
+ACTIVE = "every layer is proved active (pixels in [0, 1])"
 MARGIN = activity_table(
     name="farkas/margin",
     title="The last bias: the paper's maximum, or a softplus with a margin of 0.001 to 1",
     where="beyond Algorithm 1",
     scales=small_scales((named(LAYERS, MAXIMUM, rule="max"), *SOFTPLUS), LOOK),
     claims=(
-        Fact(
-            "With the paper's bias every layer is proved active (pixels in [0, 1])", partial(all_certified, [MAXIMUM])
-        ),
-        Fact(
-            "With a softplus and a margin every layer is proved active (pixels in [0, 1])",
-            partial(all_certified, [recipe.name for recipe in SOFTPLUS]),
-            beyond_paper=True,
-        ),
+        all_certified(f"With the paper's bias {ACTIVE}", MAXIMUM),
+        all_certified(f"With a softplus and a margin {ACTIVE}", *(one.name for one in SOFTPLUS), beyond_paper=True),
     ),
     departs=f"Not in the paper. A softplus with a margin is strict, and always has a gradient. {ONE_RATE}",
 )
 LEARN = {"fixed": {}, "learnt": {"learn_multipliers": True}}
+LEARNING = [named(LAYERS, f"{k}, {w}", **how, **own) for k, how in AGGREGATES.items() for w, own in LEARN.items()]
+KEEP = "Learnt multipliers keep the promise, whether they start as a sum or as a mean"
 MULTIPLIERS = activity_table(
     name="farkas/multipliers",
     title="Learnt multipliers",
     where="Section 3.3",
-    scales=small_scales(
-        [named(LAYERS, f"{k}, {w}", **how, **learn) for k, how in AGGREGATES.items() for w, learn in LEARN.items()],
-        LOOK,
-    ),
-    claims=(
-        Fact(
-            "Learnt multipliers keep the promise, whether they start as a sum or as a mean",
-            partial(all_certified, ["sum, learnt", "mean, learnt"]),
-        ),
-    ),
+    scales=small_scales(LEARNING, LOOK),
+    claims=[all_certified(KEEP, "sum, learnt", "mean, learnt")],
     departs=(
         "The paper says that multipliers can be learnt in smaller problems, and not how; ours are exponentials times "
         f"those of the sum or the mean. The {OURS} {ONE_RATE}"
     ),
 )
 CUTOFFS = {"relu": 0.0, "smooth_relu": 0.0, "leaky_relu": 0.0, "elu": -2.0, "selu": -2.0}
+ONE_SIDED = [one for n, c in CUTOFFS.items() for one in with_farkas(named(LAYERS, n, activation=n), cutoff=c)]
 ACTIVATIONS = error_table(
     name="farkas/activations",
     title="Other one-sided activations, with their cutoffs",
     where="Section 3.2",
-    scales=small_scales(
-        [one for name, c in CUTOFFS.items() for one in with_farkas(named(LAYERS, name, activation=name), cutoff=c)],
-        TUNED,
-    ),
+    scales=small_scales(ONE_SIDED, TUNED),
     claims=tuple(
         lower_error(
             f"Farkas layers with {kind}s lower the error whatever the activation",
@@ -123,22 +108,20 @@ GEOMETRIC = replace(LAYERS, name="geometric", family="geometric")
 RESNET9 = replace(FASHION, model="resnet9", model_options={"width": 8}, fraction=0.2, channels_last=True)
 FIXUP = replace(RESNET9, name="ResNet9 with Fixup", norm="fixup", scalar_lr=0.1)
 CLOSED = tuple(named(GEOMETRIC, f"geometric, closed ({kind})", closed=True, **how) for kind, how in AGGREGATES.items())
-FARKAS = tuple(
-    replace(FIXUP, name=f"Fixup, Farkas ({kind})", family="farkas", neuron_options=how)
-    for kind, how in AGGREGATES.items()
-)
+FARKAS = replace(FIXUP, family="farkas")
+ON_FIXUP = tuple(replace(FARKAS, name=f"Fixup, Farkas ({k})", neuron_options=how) for k, how in AGGREGATES.items())
 WITH_OTHERS = error_table(
     name="farkas/with_others",
     title="The promise on top of geometric neurons and of Fixup",
     where="Conclusion",
-    scales=small_scales((GEOMETRIC, *CLOSED, FIXUP, *FARKAS), TUNED),
+    scales=small_scales((GEOMETRIC, *CLOSED, FIXUP, *ON_FIXUP), TUNED),
     claims=tuple(
         lower_error(
             f"The promise on top of {plain.name} lowers the error",
             {f"with {kind}s": (one.name, plain.name) for kind, one in zip(AGGREGATES, closed, strict=True)},
             beyond_paper=True,
         )
-        for plain, closed in ((GEOMETRIC, CLOSED), (FIXUP, FARKAS))
+        for plain, closed in ((GEOMETRIC, CLOSED), (FIXUP, ON_FIXUP))
     ),
     departs=(
         "The paper says that its layers can be used with other techniques, and tries batch norm and a zero last layer "

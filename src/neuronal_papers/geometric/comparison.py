@@ -10,11 +10,11 @@ from typing import Any
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Record, Work, estimate
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Recipes, Reproduction, Scales, Setting, settings, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import Row, at_chance, groups, with_error
-from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, end_of_list
+from neuronal_papers.seeds import Row, at_chance, groups, rows_of, with_error
+from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, end_of_list, runs_of
 
 METHODS = {
     "SP": ("standard", "none", "standard units"),
@@ -62,14 +62,11 @@ def by(recipe: Recipe, *methods: str, rate: float | None = None, outside: bool =
     return tuple(recipes)
 
 
-def scales_of(recipes: tuple[Recipe, ...], smoke: tuple[Recipe, ...], **options: object) -> dict[str, Setting]:
+def scales_of(recipes: Recipes, smoke: Recipes, **options: object) -> Scales:
     """The scales of networks that are small in the paper: scale small only tries rates with fewer seeds."""
     options = {"rates": RATES, "holdout": 0.2, "tuning_seeds": 10, **options}
-    return {
-        "smoke": Setting(smoke, options | {"rates": (0.01, 0.1), "tuning_seeds": 1}),
-        "small": Setting(recipes, options | {"tuning_seeds": 3}),
-        "paper": Setting(recipes, options),
-    }
+    few = options | {"rates": (0.01, 0.1), "tuning_seeds": 1}
+    return settings((smoke, recipes), (few, options | {"tuning_seeds": 3}, options))
 
 
 def method_of(recipe: Recipe) -> str:
@@ -116,17 +113,18 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     choices = best_of(tries, work)
     best = at_best(clean, choices)
     work.say("with the rates chosen")
-    work.records(best)
     rows = []
-    for recipe, own, choice in zip(recipes, best, choices, strict=True):
-        rows += [row_of(recipe, work), row_of(own, work) | {"tuning": [asdict(point) for point in choice.curve]}]
+    for published, own, choice in zip(rows_for(recipes, work), rows_for(best, work), choices, strict=True):
+        rows += [published, own | {"tuning": [asdict(point) for point in choice.curve]}]
     return {"rows": rows}
 
 
-def row_of(recipe: Recipe, work: Work) -> dict[str, Any]:
-    """One recipe, with all its seeds, as a row."""
-    records = work.records([recipe])
-    sound = [record for record in records if record.failure is None]
+def rows_for(recipes: Sequence[Recipe], work: Work) -> list[dict[str, Any]]:
+    """A row for each recipe, with all its seeds."""
+    return [_row(*run) for run in runs_of(recipes, work)]
+
+
+def _row(recipe: Recipe, sound: Sequence[Record], failed: Mapping[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "data": recipe.data,
         "batch": recipe.batch_size,
@@ -134,7 +132,7 @@ def row_of(recipe: Recipe, work: Work) -> dict[str, Any]:
         "protocol": "clean" if recipe.protocol == "clean" else "published",
         "rate": recipe.lr,
         "seeds": [record.seed for record in sound],
-        "failed": {str(r.seed): r.failure.reason for r in records if r.failure},
+        "failed": failed,
         # Test rows per training row where seeds split the same rows; draws of a part of them have less in common.
         "overlap": recipe.redrawn / 4,
     }
@@ -194,11 +192,6 @@ def leads(rows: Sequence[Row], best: str, *keys: str) -> list[Case]:
         if own := methods.pop(best, None):
             cases += [sample(own, row, ", ".join([name, *told])) for name, row in methods.items()]
     return cases
-
-
-def rows_of(result: Result, **where: Any) -> list[Row]:
-    """The rows with these values."""
-    return [row for row in result["result"]["rows"] if all(row[key] == value for key, value in where.items())]
 
 
 def is_best(best: str, text: str, *, errors: bool = False, **how: Any) -> tuple[Claim, ...]:

@@ -10,12 +10,12 @@ from typing import Any
 
 from neuronal.experiments import Recipe
 from neuronal.report import Drawing
-from neuronal_papers.core import Setting
+from neuronal_papers.core import settings
 from neuronal_papers.drawing import Line, in_panels, mean_band
 from neuronal_papers.geometric import comparison
-from neuronal_papers.geometric.comparison import BOTH, METHODS, PUBLISHED, RATES, TUNED, WEAK, by, rows_of
+from neuronal_papers.geometric.comparison import BOTH, METHODS, PUBLISHED, RATES, TUNED, WEAK, by
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import Row, at_chance, groups
+from neuronal_papers.seeds import Row, at_chance, groups, rows_of
 
 ON_GPU: Mapping[str, Any] = {"precision": "bf16", "channels_last": True, "replay": True}
 IMAGES = replace(PUBLISHED, flip=True, optim="sgd", monitor="accuracy", **ON_GPU)
@@ -31,6 +31,8 @@ ON_CPU: Mapping[str, Any] = {**ON_DIGITS} | {"precision": "no", "channels_last":
 SMOKE_VGG = replace(VGG6, **ON_CPU, name="64", model_options={"start": "glorot", "widths": (4, 4, 4)})
 SMOKE_RESNET = replace(SMALL_RESNET, **ON_CPU, name="digits", model_options={"width": 4, "start": "he"}, crop=1)
 OPTIONS = {"rates": RATES, "holdout": 0.1, "tuning_seeds": 1, "clean_seeds": 10}
+FEW, MANY = OPTIONS | {"rates": (0.01,), "clean_seeds": 2}, OPTIONS | {"tuning_seeds": 3}
+ON_CIFAR = OPTIONS | {"rates": RATES[1:], "tuning_batch": 512}
 SIZES = (256, 512, 1024)
 """Of batches; Figure 4 shows the largest."""
 BEST = "GmP+IMN"
@@ -131,11 +133,7 @@ TABLE2 = _table(
     name="geometric/vgg6",
     title="VGG-6 with six methods and three batch sizes",
     where="Table 2, Figure 4",
-    scales={
-        "smoke": Setting(by(SMOKE_VGG, *METHODS), OPTIONS | {"rates": (0.01,), "clean_seeds": 2}),
-        "small": Setting(_batches(SMALL_VGG), OPTIONS | {"rates": RATES[1:], "tuning_batch": 512}),
-        "paper": Setting(_batches(VGG6), OPTIONS | {"tuning_seeds": 3}),
-    },
+    scales=settings((by(SMOKE_VGG, *METHODS), _batches(SMALL_VGG), _batches(VGG6)), (FEW, ON_CIFAR, MANY)),
     claims=(
         *comparison.is_best(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size"),
         Claim(f"VGG-6: {BEST} is further ahead at batches of 1,024 than 256 (clean)", leads_by_batch, Above()),
@@ -173,15 +171,13 @@ TABLE2 = _table(
         f"paper's scale all, with three seeds, size by size. {WEAK}"
     ),
 )
+AT_ONE_RATE, LARGE_RATES = OPTIONS | {"rates": (0.1,), "clean_seeds": 1}, OPTIONS | {"rates": RATES[2:]}
+RESNETS = [_three(one) for one in (SMOKE_RESNET, SMALL_RESNET, RESNET50)]
 TABLE1 = _table(
     name="geometric/resnet50",
     title="Residual networks with three methods",
     where="Table 1",
-    scales={
-        "smoke": Setting(_three(SMOKE_RESNET), OPTIONS | {"rates": (0.1,), "clean_seeds": 1}),
-        "small": Setting(_three(SMALL_RESNET), OPTIONS | {"rates": RATES[2:]}),
-        "paper": Setting(_three(RESNET50), OPTIONS),
-    },
+    scales=settings(RESNETS, (AT_ONE_RATE, LARGE_RATES, OPTIONS)),
     claims=comparison.is_best(BEST, "Residual networks: GmP+IMN has the highest accuracy"),
     criteria=BOTH,
     reported={

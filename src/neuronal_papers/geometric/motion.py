@@ -17,7 +17,7 @@ from neuronal.data import Dataset, load
 from neuronal.experiments import Recipe, Work, drawn, network
 from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, Table, colour, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, in_panels
 from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import BOTH, DATA, FAILED, FOUR, METHOD, RATE, RATES, SHALLOW, TEST, WEAK, by
@@ -49,9 +49,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     result = comparison.measure(setting, work)
     rates = [replace(one, lr=lr) for one in setting.recipes for lr in setting.options["same_rates"]]
-    # All at once first: there is more to divide.
-    work.records(rates)
-    rows = [comparison.row_of(recipe, work) for recipe in rates]
+    rows = comparison.rows_for(rates, work)
     data = drawn(load(rates[0].data), rates[0], rates[0].seeds[0])
     shared = _points(data)
     # One rate for all, as in Figure 3i: at two rates a curve says more of its rate than of its method.
@@ -102,6 +100,10 @@ def steps(result: Result, key: str) -> list[Case]:
         Case(name, log_ratios(own, other), note=f"medians {median(own.values()):.3g} and {median(other.values()):.3g}")
         for name, other in (values.items() if own else ())
     ]
+
+
+def at_one_rate(result: Result) -> list[Case]:
+    return comparison.leads(result["result"]["same_rates"], "GmP", "rate")
 
 
 def _least(text: str, key: str) -> Claim:
@@ -201,6 +203,7 @@ CRITERIA = (
 )
 _figure = partial(Reproduction, measure=measure, tables=tables, figures=figures)
 _scales = partial(comparison.scales_of, same_rates=(OTHER, SHOWN))
+ONE_RATE = "Levy: GmP has the lowest RMSE with every method at one rate (published)"
 FIGURE2 = _figure(
     name="geometric/levy",
     title="Regression on a line: 100 points that move",
@@ -209,14 +212,7 @@ FIGURE2 = _figure(
     claims=(
         *comparison.is_best("GmP", "Levy: GmP has the lowest RMSE", errors=True),
         _least("Levy: with GmP the boundary moves", "largest_distance"),
-        Claim(
-            "Levy: GmP has the lowest RMSE with every method at one rate (published)",
-            lambda result: comparison.leads(result["result"]["same_rates"], "GmP", "rate"),
-            Below(),
-            "RMSE, GmP less the other",
-            "+.3f",
-            beyond_paper=True,
-        ),
+        Claim(ONE_RATE, at_one_rate, Below(), "RMSE, GmP less the other", "+.3f", beyond_paper=True),
     ),
     criteria=f"{CRITERIA} On a line the direction of GmP is a fixed sign: its units turn by 0 by construction.",
     departs=(
@@ -226,15 +222,13 @@ FIGURE2 = _figure(
         f"choose by, and every method does worse. {WEAK}"
     ),
 )
+TURNS_LEAST = _least("Banana: with GmP the boundary turns", "largest_angle")
 FIGURE3 = _figure(
     name="geometric/banana",
     title="Classification in the plane: ten lines that turn",
     where="Figure 3",
     scales=_scales(by(BANANA, *FOUR), by(MOONS, *FOUR)),
-    claims=(
-        *comparison.is_best("GmP", "Banana: GmP has the highest accuracy"),
-        _least("Banana: with GmP the boundary turns", "largest_angle"),
-    ),
+    claims=(*comparison.is_best("GmP", "Banana: GmP has the highest accuracy"), TURNS_LEAST),
     criteria=CRITERIA,
     reported={"banana": {"SP": (0.800, None), "WN": (0.810, None), "BN": (0.875, None), "GmP": (0.885, None)}},
     departs=(
@@ -248,7 +242,6 @@ FIGURE3 = _figure(
 
 CLEAN: Mapping[str, Any] = {"protocol": "clean", "holdout": 0.2}
 TWO, SMALL = (by(replace(one, **CLEAN), *FOUR) for one in (MOONS, BANANA))
-ALL = {"rates": RATES}
 TURN = Column("largest turn (°)", "turn", ".3g")
 LARGE = SMALL + tuple(replace(one, **CLEAN) for one in RECIPES if one.data != "power")
 
@@ -257,7 +250,7 @@ def measure_rates(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe at every one of ``rates``, with all seeds."""
     tries = [[replace(recipe, lr=lr) for lr in setting.options["rates"]] for recipe in setting.recipes]
     chosen = [asdict(choice) for choice in best_of(tries, work)]
-    return {"rows": [comparison.row_of(one, work) for own in tries for one in own], "chosen": chosen}
+    return {"rows": comparison.rows_for([one for own in tries for one in own], work), "chosen": chosen}
 
 
 def at_largest(result: Result) -> list[Case]:
@@ -300,7 +293,7 @@ LEARNING_RATE = Reproduction(
     name="geometric/learning_rate",
     title="All methods at all learning rates",
     where="Sections 3.5 and 5, Appendix C",
-    scales={"smoke": Setting(TWO, {"rates": (0.01, 0.1)}), "small": Setting(SMALL, ALL), "paper": Setting(LARGE, ALL)},
+    scales=settings((TWO, SMALL, LARGE), ({"rates": (0.01, 0.1)}, {"rates": RATES})),
     measure=measure_rates,
     claims=(Claim(f"At the largest rate, {RATES[-1]:g}, GmP does best", at_largest, Above(), BETTER),),
     tables=rate_tables,

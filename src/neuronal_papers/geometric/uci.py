@@ -12,11 +12,11 @@ from neuronal.data import load
 from neuronal.experiments import Recipe, Work, drawn, estimate, network
 from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.geometric import comparison
-from neuronal_papers.geometric.comparison import FOUR, POWERS, PROTOCOLS, SHALLOW, WEAK, by, by_seed, leads, rows_of
+from neuronal_papers.geometric.comparison import FOUR, POWERS, PROTOCOLS, SHALLOW, WEAK, by, by_seed, leads
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Pooled, Result, Within, paired
-from neuronal_papers.seeds import groups
+from neuronal_papers.seeds import groups, rows_of
 
 UCI = replace(SHALLOW, scaling="standardise_inputs", redrawn=1.0, loss="absolute", batch_size=1024)
 SETS = ("boston", "concrete", "energy", "power", "wine", "yacht")
@@ -100,7 +100,7 @@ NORMAL = replace(WIDE, name="SP, deviation 1", model_options={"start": "normal"}
 SCALE_1 = {"start": "normal", "outside": True}
 GEOMETRIC = replace(WIDE, name="GmP, scale 1", family="geometric", norm="none", model_options=SCALE_1)
 STARTS = (replace(WIDE, name="SP, Glorot"), NORMAL, GEOMETRIC)
-ALL = Setting(STARTS, {"widths": (10, 30, 100, 300, 1000)})
+ALL = {"widths": (10, 30, 100, 300, 1000)}
 # A signal is steady if the largest is at most so many times the smallest.
 STEADY = 1.5
 # Percent of error: less than this worse is no worse.
@@ -110,11 +110,9 @@ WORSE = 20.0
 def measure_starts(setting: Setting, work: Work) -> dict[str, Any]:
     """Every recipe at every one of ``widths``, two hidden layers of that width: signal at the start, test result."""
     recipes = [replace(one, widths=(width, width)) for one in setting.recipes for width in setting.options["widths"]]
-    # All at once first: there is more to divide.
-    work.records(recipes)
     rows = []
-    for recipe in recipes:
-        row, signal = comparison.row_of(recipe, work), estimate([_signal(recipe, seed) for seed in recipe.seeds])
+    for recipe, row in zip(recipes, comparison.rows_for(recipes, work), strict=True):
+        signal = estimate([_signal(recipe, seed) for seed in recipe.seeds])
         place = {"start": recipe.name, "width": recipe.widths[0], "failed": len(row["failed"])}
         rows.append(row | place | {"signal": signal.mean, "signal_error": signal.standard_error})
     return {"rows": rows}
@@ -171,7 +169,7 @@ INITIALISATION = Reproduction(
     name="geometric/initialisation",
     title="One start for layers of every size",
     where="Section 4.3",
-    scales={"smoke": Setting(ON_LEVY, {"widths": (4, 8)}), "small": ALL, "paper": ALL},
+    scales=settings((ON_LEVY, STARTS), ({"widths": (4, 8)}, ALL)),
     measure=measure_starts,
     claims=(
         Fact("GmP, scale 1: the signal at the start does not depend on the width", signals),

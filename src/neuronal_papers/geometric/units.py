@@ -16,7 +16,7 @@ from neuronal.nn import GeometricLinear
 from neuronal.ops.hinge import Hinge, hinge
 from neuronal.probes import motion
 from neuronal.report import Column, Drawing, Table, blank, colour, table
-from neuronal_papers.core import SCALES, Reproduction, Setting, one_table, title_of
+from neuronal_papers.core import Reproduction, Setting, one_table, settings, title_of
 from neuronal_papers.geometric.comparison import FOUR, METHOD, legend
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups
@@ -136,10 +136,8 @@ def tables(result: Result) -> list[Table]:
     drawn = Column("drawn in the paper (°)", "published_angle", ".3g")
     one = [METHOD, change, Column("angle (°)", "angle", ".3g"), drawn, Column("location moves by", "distance", ".3g")]
     inputs, norm, middle, largest = (Column(key, key, ".3g") for key in ("inputs", "norm", "median", "largest"))
-    return [
-        table(title_of(result), one, rows, legend(rows)),
-        table("Many units, angle in degrees", [METHOD, inputs, norm, change, middle, largest], some),
-    ]
+    many = table("Many units, angle in degrees", [METHOD, inputs, norm, change, middle, largest], some)
+    return [table(title_of(result), one, rows, legend(rows)), many]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -168,7 +166,7 @@ PERTURBATION = Reproduction(
     name="geometric/perturbation",
     title="Boundaries of a unit under small changes of its parameters",
     where="Figure 1, Theorem 3",
-    scales={"smoke": Setting(options=FEW), **dict.fromkeys(("small", "paper"), Setting(options=OPTIONS))},
+    scales=settings(options=(FEW, OPTIONS)),
     measure=measure,
     claims=(
         Fact("The boundary of GmP turns least under perturbations of the parameters (the paper's unit)", turns_least),
@@ -271,7 +269,7 @@ def _boundary(name: str, space: str, where: str, **options: Any) -> Reproduction
         name=f"geometric/{name}",
         title=f"The characteristic activation set of a unit {space}",
         where=where,
-        scales=dict.fromkeys(SCALES, Setting(options=options)),
+        scales=settings(options=(options,)),
         measure=measure_places,
         claims=(Fact(f"Radius and angle place the boundary of a unit {space}", well_placed),),
         tables=one_table(PLACES),

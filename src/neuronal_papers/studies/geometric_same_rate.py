@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from neuronal.report import Column, Drawing, blank
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.geometric.comparison import FAILED, METHOD, RATE, TEST, by, by_seed, is_best, measure
 from neuronal_papers.geometric.motion import BANANA, MOONS, SHOWN
@@ -34,17 +34,15 @@ def figures(result: Result) -> list[Drawing]:
     return [Drawing(sheet.svg, "Seed by seed", "A point is a seed; on the line both methods do as well.")]
 
 
+CAPTION = "mean ± standard error over seeds; protocols as in Table 3, but the rate is given and not tuned"
 SAME_RATE = Reproduction(
     name="geometric/same_rate",
     title="Classification in the plane, both methods at rate 0.1",
     where="Figure 3",
-    scales={"smoke": Setting(SMOKE, OPTIONS), **dict.fromkeys(("small", "paper"), Setting(FIFTY, OPTIONS))},
+    scales=settings((SMOKE, FIFTY), (OPTIONS,)),
     measure=measure,
     claims=is_best("GmP", "Banana: GmP does better than SP at the same rate, 0.1", beyond_paper=True),
-    tables=one_table(
-        (METHOD, PROTOCOL, RATE, TEST, SEEDS, FAILED),
-        "mean ± standard error over seeds; protocols as in Table 3, but the rate is given and not tuned",
-    ),
+    tables=one_table((METHOD, PROTOCOL, RATE, TEST, SEEDS, FAILED), CAPTION),
     figures=figures,
     criteria="GmP less SP, seed by seed. The paper compares no two methods at one rate.",
     departs="The paper trains SP at a tenth of GmP's rate; 50 seeds, since ten do not tell the two apart.",
