@@ -35,6 +35,7 @@ NETWORKS = [
     ("resnet9", "geometric", "batch"),
     ("farkasnet18", "farkas", "none"),
     ("resnet18", "zero_bias", "none"),
+    ("vit_tiny", "implicit_bias", "layer"),
 ]
 
 

@@ -30,9 +30,12 @@ def solve_dense(a, coupling, slope, *, tolerance=1e-12, max_steps=100):
     raise AssertionError("the oracle did not converge")
 
 
-def solve_recorded(a, coupling, slope, *, steps=8):
-    """z by plain Newton steps, every operation recorded, for derivatives of any order. For weak couplings."""
-    n, z = a.shape[1], a
+def solve_recorded(a, coupling, slope, *, start=None, steps=8):
+    """z by plain Newton steps, every operation recorded, for derivatives of any order.
+
+    Couplings have to be weak for them to get there from ``a``; each step from the solution makes one more order right.
+    """
+    n, z = a.shape[1], a if start is None else start
     lam, p = coupling[:, None, None], slope[:, None, None]
     for _ in range(steps):
         t = (p * (z.unsqueeze(1) - z.unsqueeze(2))).tanh()

@@ -9,7 +9,8 @@ from torch.utils._pytree import tree_leaves
 from neuronal.ops.coupling_mean import coupling_mean, unit_sum
 from neuronal.ops.mean_field import solve
 from neuronal.ops.sphere import direction
-from tests.ops.dense_field import solve_recorded
+from tests.ops.dense_field import solve_dense, solve_recorded
+from tests.ops.test_mean_field import CASES
 
 # Rows of the first length are summed pair by pair, of the second by way of a grid.
 UNITS = [5, 98]
@@ -85,6 +86,20 @@ def test_solutions_against_differences():
     given = tuple(t.requires_grad_() for t in (torch.randn(2, 4, dtype=torch.float64), *numbers()))
     assert gradcheck(exact, given, check_forward_ad=True, check_batched_grad=True)
     assert gradgradcheck(exact, given, check_fwd_over_rev=True)
+
+
+@pytest.mark.parametrize("n", UNITS)
+@pytest.mark.parametrize(("coupling", "slope"), CASES)
+def test_strong_couplings(coupling, slope, n):
+    a = torch.randn(2, n, dtype=torch.float64)
+    a[1] *= 10
+    start = solve_dense(a, coupling, slope)
+    given = (a, *(torch.tensor([number], dtype=torch.float64) for number in (coupling, slope)))
+    ours = recorded_penalty(exact, *given)
+    theirs = recorded_penalty(lambda a, *numbers: solve_recorded(a, *numbers, start=start, steps=4), *given)
+    for one, other in zip(ours, theirs, strict=True):
+        # Where tanh is 1 to the last bit, nothing depends on the coupling.
+        assert (one - other).norm() <= 1e-7 * other.norm() + 1e-12
 
 
 def test_couplings_that_rows_take_in_turn():

@@ -243,6 +243,17 @@ class ImplicitBiasLinear(_ImplicitBias, LinearShape):
         mean(z) = mean(a); the order of the units is kept; for :math:`\lambda \le 0` distances do not grow; a sample does
         not depend on its batch (tests/laws/test_mean_field.py).
 
+    Derivatives:
+        Of any order, by ``create_graph=True``, ``torch.func`` and forward mode, with ``steps`` too; only forward mode of
+        forward mode ends in an error, since torch would lose a part of it. All are O(N) per row. On a CPU a gradient
+        penalty takes 4 to 5 times a plain training step, a ``jvp`` 1.3 to 1.7 times. On a GPU they sum with torch's
+        operations instead of the fused kernels, and wait for the device. What ``torch.compile`` made is differentiated
+        once, as all it makes.
+
+    Export:
+        ``torch.export`` takes a batch of any size, and the program can be trained. ONNX has the layer with ``steps``, at
+        O(N^2) per row, and has no solve: its exporter names the missing operator ``neuronal.mean_field``.
+
     Reference:
         Mohedano, Bertalmío and others, Updating the standard neuron model in artificial neural networks.
 
