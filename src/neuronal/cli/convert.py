@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +27,7 @@ def convert(
     shape: Annotated[str | None, typer.Option(help="Input for the check, such as 3,224,224.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model to another neuron, list what changed, measure by how much its output did."""
+    """Convert a model to another neuron, list what changed, by how much its output did, and whether its promise holds."""
     with one_line_errors():
         import torch
 
@@ -51,6 +51,7 @@ def convert(
             raise ValueError(
                 f"the model does not take images of shape {tuple(size)} ({reason}). Give one with --shape."
             ) from unfit
+        promise = replace(conversion, example=x).promise
         if out:
             save_model(conversion.model, out)
     if as_json:
@@ -61,6 +62,7 @@ def convert(
                     "changes": rows,
                     # JSON has no NaN.
                     "largest_difference": difference if isfinite(difference) else None,
+                    "promise": asdict(promise),
                     "file": str(out) if out else None,
                 },
                 indent=1,
@@ -75,3 +77,4 @@ def convert(
     )
     if out:
         print(f"model: {out}")
+    print(promise)
