@@ -134,14 +134,14 @@ class Shift(nn.Module):
 
 
 class Gate(nn.Module):
-    """Squeeze and excite."""
+    """Squeeze and excite. A ReLU in the place of the sigmoid would scale, as x^2 does; that is no repair."""
 
     def __init__(self):
         super().__init__()
         self.squeeze, self.gate = nn.Linear(8, 8), nn.Sigmoid()
 
     def forward(self, x):
-        return x + x * self.gate(self.squeeze(x))
+        return x * self.gate(self.squeeze(x))
 
 
 class Plain(nn.Linear):

@@ -326,17 +326,11 @@ def _leaves(call: Call) -> Fraction:
 ALWAYS = {*LEAVING.split(), "index", "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "mean_field", "copy"}
 
 
-@_for("sigmoid hardsigmoid")
-def _gates(call: Call) -> Fraction:
-    """Repaired, by a norm before it, a gate has degree 0, so that what it gates keeps its own."""
-    _does_not_scale(call)
-    return NONE
-
-
 @_for(
-    "tanh exp log gelu silu elu celu selu mish softplus log_sigmoid_forward hardswish softshrink hardshrink erf sin cos "
-    "expm1 log1p glu tanhshrink atan round floor ceil trunc"
+    "tanh sigmoid exp log gelu silu elu celu selu mish softplus log_sigmoid_forward hardswish hardsigmoid softshrink "
+    "hardshrink erf sin cos expm1 log1p glu tanhshrink atan round floor ceil trunc"
 )
 def _does_not_scale(call: Call) -> Fraction:
     call.breaks(f"computes {call.name}, which does not scale", "activation")
-    return call.degree()
+    # A gate would be repaired by a norm before it, so that what it gates keeps its degree.
+    return NONE if call.name in ("sigmoid", "hardsigmoid") else call.degree()

@@ -122,10 +122,11 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
     )
 
 
-def breaks_of(model: nn.Module, example: Tensor | None = None) -> tuple[Break, ...]:
-    """What breaks scaling, as in the evidence of :func:`certify_scaling`, from one run; none is no proof yet."""
+def degree_and_breaks(model: nn.Module, example: Tensor | None = None) -> tuple[Fraction, list[Break]]:
+    """The degree, and what breaks it, as :func:`certify_scaling` sees them in one run; without breaks no proof yet."""
     with evaluating(model):
-        return tuple(_record(model, _row(model, example)).breaks)
+        recorder = _record(model, _row(model, example))
+    return recorder.degree, recorder.breaks
 
 
 def _why(recorder: _Recorder) -> str:

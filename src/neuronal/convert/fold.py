@@ -17,6 +17,7 @@ from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced
 from neuronal.core.inference import call_on_copy, evaluating, memory
 from neuronal.nn.standard import arguments
 
+Pairs = list[tuple[Any, Any]]
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
@@ -51,7 +52,7 @@ def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> Any:
     return result
 
 
-def foldable(model: nn.Module, example: Tensor | None = None) -> list[tuple[Any, Any]]:
+def foldable(model: nn.Module, example: Tensor | None = None) -> Pairs:
     """Layers and the batch norms that can be folded into them."""
     norms = batch_norms(model)
     if not norms:
@@ -109,7 +110,7 @@ def _hooked(module: nn.Module) -> bool:
     )
 
 
-def _read(model: nn.Module, norms: set[nn.Module], used: dict[nn.Module, int]) -> list[tuple[nn.Module, nn.Module]]:
+def _read(model: nn.Module, norms: set[nn.Module], used: dict[nn.Module, int]) -> Pairs:
     """Pairs of a module and the one that alone takes its output, from the graph of the forward."""
     try:
         with evaluating(model):
@@ -141,9 +142,7 @@ def _read(model: nn.Module, norms: set[nn.Module], used: dict[nn.Module, int]) -
 
 
 @torch.no_grad()
-def _seen(
-    model: nn.Module, norms: set[nn.Module], example: Tensor, used: dict[nn.Module, int]
-) -> list[tuple[nn.Module, nn.Module]]:
+def _seen(model: nn.Module, norms: set[nn.Module], example: Tensor, used: dict[nn.Module, int]) -> Pairs:
     """Pairs of a module and one that was handed the very tensor it returned, from a run."""
     made: dict[int, tuple[nn.Module, Tensor]] = {}
     taken: dict[int, list[nn.Module]] = {}

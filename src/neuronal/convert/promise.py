@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from neuronal.certify.degrees import Break
+from neuronal.certify.degrees import ONE, Break
 from neuronal.certify.layer_activity import by_construction
-from neuronal.certify.scaling import breaks_of, certify_scaling
+from neuronal.certify.scaling import certify_scaling, degree_and_breaks
 from neuronal.certify.units import FARKAS, units_of
 from neuronal.convert.fold import batch_norms
 from neuronal.convert.replace import replaced
@@ -98,15 +98,16 @@ def _contrast(model: nn.Module, example: Tensor | None) -> Promise:
 
 
 def _repairs(model: nn.Module, x: Tensor, breaks: Sequence[Break]) -> dict[str, str]:
-    """By the class of a module what takes all its breaks away and brings no others, as tried on a copy."""
+    """By the class of a module what takes all its breaks away, as tried on a copy, without others or a higher degree."""
     worked: dict[str, str] = {}
+    highest = max(ONE, degree_and_breaks(model, x)[0])
     first = {one.module: one.path for one in reversed(breaks)}
     for name, path in first.items():
         others = {one.path for one in breaks if one.module != name}
         for words in _candidates(model.get_submodule(path)):
             with suppress(Exception):  # the model may not run with it
-                left = breaks_of(_repaired(model, breaks, {name: words}), x)
-                if name not in worked and {one.path for one in left} <= others:
+                degree, left = degree_and_breaks(_repaired(model, breaks, {name: words}), x)
+                if name not in worked and degree <= highest and {one.path for one in left} <= others:
                     worked[name] = words
     return worked
 
