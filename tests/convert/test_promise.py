@@ -9,6 +9,7 @@ from torch import nn
 from neuronal.certify import certify_scaling
 from neuronal.convert import convert, fold_batch_norm, load_model, save_model
 from neuronal.convert.sources import from_source
+from neuronal.nn import ChannelScale
 from tests.vision import vision
 
 
@@ -105,6 +106,17 @@ def test_a_norm_and_activation_in_one_is_folded_exactly(norm):
         assert not [name for name in folded.state_dict() if "running" in name]
         with torch.no_grad():
             torch.testing.assert_close(folded(x), model(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("way", ["fold", "scale_only", "drop"])
+def test_a_parametrised_batch_norm_has_no_activation_in_it(way):
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1)).double().eval()
+    torch.nn.utils.parametrize.register_parametrization(model[1], "weight", nn.Softplus())
+    for example in (None, images()):
+        new = convert(model, "zero_bias", batch_norm=way, example=example).model
+        assert type(new[1]) is (ChannelScale if way == "scale_only" else nn.Identity)
+        with torch.no_grad():
+            torch.testing.assert_close(new(images() / 4), new(images()) / 4, rtol=0, atol=0)
 
 
 def test_what_only_looks_like_a_batch_norm_is_left_alone_and_named():

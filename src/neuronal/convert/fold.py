@@ -66,16 +66,12 @@ def foldable(model: nn.Module, example: Tensor | None = None) -> Pairs:
         and norm in norms
         and norm.running_mean is not None
         and has_own_weight(layer)
-        and norm.running_mean.shape == (_units(layer),)
+        and norm.running_mean.shape == layer.weight.shape[:1]
         and not (_hooked(layer) or _hooked(norm))
         and used[layer] == used[norm] == 1
         # What a batch norm behind a linear layer acts on depends on the shape of the input.
         and (example is not None or type(layer) is not nn.Linear)
     ]
-
-
-def _units(layer: Any) -> int:
-    return len(layer.weight)
 
 
 def batch_norms(model: nn.Module) -> set[nn.Module]:
@@ -99,7 +95,7 @@ def _is_norm_and_more(module: Any) -> bool:
 def without_norm(norm: nn.Module, *instead: nn.Module) -> nn.Module:
     """What is put in the place of a batch norm: what stands for it, if anything, and then copies of its children."""
     children = OrderedDict((name, copy.deepcopy(child)) for name, child in norm.named_children())
-    if not children:
+    if not children or kind(norm) in BATCH_NORMS:
         return instead[0] if instead else nn.Identity()
     return nn.Sequential(OrderedDict(("scale", module) for module in instead) | children).train(norm.training)
 

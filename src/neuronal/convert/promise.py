@@ -90,6 +90,7 @@ def _contrast(model: nn.Module, example: Tensor | None) -> Promise:
         size, s = found.evidence.deviation, found.evidence.scale
         reason = f"f(s x) departs from multiples of f(x) by {size:.0e} at s = {s:g}; {reason}"
     breaks = found.evidence.breaks
+    reason += "" if breaks else f"; {found.reason}"
     repairs = _repairs(model, x[:1], breaks)
     if repairs and certify_scaling(_repaired(model, breaks, repairs), x[:1]).verdict == "certified":
         reason += "; repaired as below it is certified"
