@@ -217,8 +217,34 @@ class Looks(nn.Module):
 def test_what_holds_without_a_proof_is_called_measured():
     promise = convert(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), Looks(), nn.Linear(8, 3)), "zero_bias").promise
     assert promise.verdict == "measured"
-    assert "measured, not certified: 0 of 8 classes change" in str(promise)
+    assert "measured, not certified: f(s x) departs from multiples of f(x) by " in str(promise)
+    assert "e-16; 0 of 8 classes change" in promise.reason
     assert {b.module for b in promise.breaks} == {"Looks"}
+
+
+class Star(nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+def test_degrees_beyond_those_a_counterexample_is_looked_for_are_measured():
+    """A bias behind x^16 outweighs everything else, so that no class changes."""
+    model = nn.Sequential(nn.Linear(6, 6), Star(), Star(), Star(), Star(), Plain(6, 3))
+    nn.init.constant_(model[-1].bias[0], 1e6)
+    conversion = convert(model, "zero_bias")
+    assert certify_scaling(conversion.model).verdict == "unknown"
+    assert conversion.promise.verdict == "broken"
+    assert "0 of 8 classes change" in conversion.promise.reason
+    assert [(b.path, b.repair) for b in conversion.promise.breaks] == [("5", "set its bias to None")]
+
+
+def test_of_outputs_that_are_all_zero_nothing_is_told():
+    model = nn.Sequential(nn.Linear(6, 8), nn.SiLU(), nn.Linear(8, 3))
+    nn.init.zeros_(model[2].weight)
+    promise = convert(model, "zero_bias").promise
+    assert promise.verdict == "unknown"
+    assert "all outputs are 0" in promise.reason
+    assert [b.module for b in promise.breaks] == ["SiLU"]
 
 
 def test_inputs_nobody_described_are_asked_for():
@@ -250,7 +276,7 @@ def test_farkas_certifies_every_layer_or_names_it():
 
 def test_farkas_says_that_batch_norms_come_between():
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 1))
-    assert "1 batch norms change what ReLUs see" in convert(model, "farkas").promise.reason
+    assert "batch norms (1) change what ReLUs see" in convert(model, "farkas").promise.reason
     promise = convert(fold_batch_norm(model), "farkas").promise
     assert promise.verdict == "certified"
     assert "batch norm" not in promise.reason
