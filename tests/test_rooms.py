@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": CORE,
     "nn": CORE | {"ops"},
     "models": CORE | {"nn"},
-    "convert": CORE | {"models", "nn"},
+    "convert": CORE | {"certify", "models", "nn"},
     "kernel": CORE,
     "data": CORE,
     "geometry": CORE | {"nn", "ops"},

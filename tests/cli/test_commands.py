@@ -145,6 +145,20 @@ def test_convert_lists_changes_measures_and_writes(call):
     assert "-0.2" in answer["changes"][0]["note"]
 
 
+def test_convert_ends_with_what_becomes_of_the_promise(call):
+    _, out, _ = call("convert cnn --to geometric")
+    assert out.splitlines()[-1] == "the same function: exact: the same weights in another form"
+    _, out, _ = call("convert cnn --to zero_bias --out cnn.safetensors")
+    last = out.splitlines()[-1]
+    assert last.startswith("class independent of contrast: certified: f(s x) = s f(x)")
+    assert "shape (3, 32, 32); 0 of 8 classes change" in last
+    assert load_model("cnn.safetensors").recipe["converted"]
+    promise = json.loads(call("convert vit_tiny --to zero_bias --json")[1])["promise"]
+    assert promise["verdict"] == "broken"
+    assert {"path", "module", "reason", "repair"} == set(promise["breaks"][0])
+    assert "LayerNorm" in {broken["module"] for broken in promise["breaks"]}
+
+
 def test_sweep_trains_a_grid_and_chooses(call):
     words = "sweep digits --grid epochs=1 --grid lr=0.0001,0.01 --grid neuron=standard,zero_bias --grid seed=0"
     words += " --grid model=fcn --workers 2"

@@ -391,5 +391,5 @@ def test_a_model_may_be_a_single_layer(family):
     conversion = neuronal.convert(nn.Linear(5, 4), family)
     assert type(conversion.model) is FAMILIES[family].Linear
     assert [change.path for change in conversion.changes] == [""]
-    with pytest.raises(TypeError, match="convert needs a torch module, got None"):
+    with pytest.raises(TypeError, match="needs a torch module, got NoneType"):
         convert(None, family)

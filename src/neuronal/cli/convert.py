@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ def convert(
     shape: Annotated[str | None, typer.Option(help="Input for the check, such as 3,224,224.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model to another neuron, list what changed, measure by how much its output did."""
+    """Convert a model to another neuron, list what changed, by how much its output did, and whether its promise holds."""
     import torch
 
     from neuronal.convert.checkpoint import save_model
@@ -49,6 +49,7 @@ def convert(
         raise ValueError(
             f"the model does not take images of shape {tuple(size)} ({reason}). Give one with --shape."
         ) from unfit
+    promise = replace(conversion, example=x).promise
     if out:
         save_model(conversion.model, out)
     if as_json:
@@ -59,6 +60,7 @@ def convert(
                     "changes": rows,
                     # JSON has no NaN.
                     "largest_difference": difference if isfinite(difference) else None,
+                    "promise": asdict(promise),
                     "file": str(out) if out else None,
                 },
                 indent=1,
@@ -73,3 +75,4 @@ def convert(
     )
     if out:
         print(f"model: {out}")
+    print(promise)

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import nn
 
+from neuronal.certify.scaling import shape_of_input
 from neuronal.core.limits import extras
 from neuronal.models.registry import create_model, is_model
 from neuronal.names import UnknownName
@@ -122,9 +123,5 @@ def _where_it_fails(wrong: Exception) -> str:
 
 
 def input_shape(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one image the model is made for: what it says, else 3 channels of 224 x 224."""
-    recipe = getattr(model, "recipe", None) or {}
-    if "img_size" in recipe:
-        return recipe["in_chans"], recipe["img_size"], recipe["img_size"]
-    configuration: Any = getattr(model, "default_cfg", None)
-    return tuple(configuration["input_size"]) if isinstance(configuration, dict) else (3, 224, 224)
+    """The shape of one input the model is made for: what it says, else 3 channels of 224 x 224."""
+    return shape_of_input(model) or (3, 224, 224)
