@@ -70,7 +70,7 @@ def named(recipe: Recipe, name: str, **options: Any) -> Recipe:
 
 
 AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
-"""Options; the sum is what there is without any, so that tables share such networks."""
+"""Options; the sum is what the networks here have without any, so that tables share them."""
 
 # The paper's
 
@@ -89,6 +89,8 @@ LAYOUTS: dict[int, dict[str, Any]] = {
 """Those of the authors' ResNets; 152 follows their rule."""
 RULE = {"rule": "max"}
 """The paper's last bias; farkas/margin compares it with ours, which is strict."""
+SUMS = {"aggregate": "sum"}
+"""The paper's default; the library's is the mean."""
 PUBLISHED = {"published": True}
 RATES = {"batch": 0.1, "none": 0.01}
 WORDS = {"batch": "batch norm", "none": "no norm"}
@@ -107,7 +109,7 @@ def farkasnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
     size = LAYOUTS[depth] if base.data != "imagenet" and "published" not in options else {}
     name = f"FarkasNet{depth}{' as published' if 'published' in options else ''}, {WORDS[norm]}"
     made = replace(base, name=name, model=f"farkasnet{depth}", family="farkas", norm=norm, lr=RATES[norm])
-    return replace(made, model_options=size | RULE | options)
+    return replace(made, model_options=size | RULE | SUMS | options)
 
 
 def both(base: Recipe, *depths: int) -> tuple[Recipe, ...]:

@@ -142,8 +142,8 @@ FIXUP = replace(
 )
 CLOSED = tuple(named(GEOMETRIC, f"geometric, closed ({kind})", closed=True, **how) for kind, how in AGGREGATES.items())
 FARKAS = tuple(
-    replace(FIXUP, name=f"Fixup, Farkas ({kind})", family="farkas", neuron_options=how)
-    for kind, how in AGGREGATES.items()
+    replace(FIXUP, name=f"Fixup, Farkas ({kind})", family="farkas", neuron_options={"aggregate": kind})
+    for kind in AGGREGATES
 )
 WITH_OTHERS = error_table(
     name="farkas/with_others",
