@@ -94,3 +94,9 @@ def test_models_say_what_timm_asks_for_in_copies_too():
     for other in (copy.deepcopy(converted), pickle.loads(pickle.dumps(converted))):
         other.head = nn.Identity()
         assert other.no_weight_decay() < converted.no_weight_decay()
+
+
+def test_a_layer_converted_twice_speaks_of_itself():
+    model = nn.Sequential(convert(nn.Linear(3, 4), "geometric").model)
+    assert model[0].no_weight_decay() == {"delta", "offset"}
+    assert "no_weight_decay" not in vars(convert(model, "standard").model[0])
