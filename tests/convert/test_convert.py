@@ -109,7 +109,7 @@ def test_zero_bias_drops_biases_and_says_how_large_they_were():
 def test_farkas_says_which_unit_it_replaces():
     conversion = convert(Branches(), "farkas")
     by_path = {change.path: change for change in conversion.changes}
-    assert by_path["stem.0"].note == "unit 5, the last, is now minus the sum of the others"
+    assert by_path["stem.0"].note == "unit 5, the last, is now minus the mean of the others"
     assert "without biases its promise is not strict" in by_path["blocks.1"].note
     assert not by_path["stem.0"].exact
     assert type(conversion.model.stem[0]) is FarkasConv2d

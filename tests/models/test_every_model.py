@@ -66,7 +66,7 @@ def test_what_does_not_go_together_is_refused_in_one_line(model, neuron):
         ("farkasnet50", "standard", {"width": 3}, "a quarter of their channels inside and need 4 or more, got 3"),
         ("farkasnet18", "farkas", {"stem": "small"}, "stem needs to be"),
         ("farkasnet18", "standard", {"published": True}, "published of farkasnet18 are about Farkas units"),
-        ("farkasnet18", "standard", {"aggregate": "mean"}, "about Farkas units"),
+        ("farkasnet18", "standard", {"aggregate": "sum"}, "about Farkas units"),
         ("farkasnet18", "standard", {"rule": "max"}, "about Farkas units"),
         ("vit_tiny", "standard", {"img_size": 10}, "img_size to be a multiple of patch, got 10 and 4"),
         ("vit_tiny", "standard", {"width": 16}, "width to be a multiple of num_heads, got 16 and 3"),

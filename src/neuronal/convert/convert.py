@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from neuronal.convert.fold import batch_norms, fold_batch_norm, foldable, folded, scale_and_shift, without_norm
 from neuronal.convert.promise import Promise, promise_of
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
+from neuronal.core.decay import no_weight_decay
 from neuronal.core.inference import call_on_copy, check_module, evaluating
 from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
@@ -86,7 +87,7 @@ def convert(
     ``geometric`` computes the same function; ``implicit_bias`` adds a coupling to the same weights (``coupling=-0.5``, say:
     the paper's transfer mode); ``farkas`` replaces the last unit of every layer; ``zero_bias`` drops the biases and does
     away with batch norms; ``standard`` goes back to plain torch layers. Modules used in several places, or that share
-    parameters, go on doing so.
+    parameters, go on doing so. The new model's ``no_weight_decay()`` names what weight decay is to spare, for timm.
 
     Args:
         model: Any module, a single layer too. Plain linear and convolutional layers are converted, and ours of another
@@ -120,7 +121,9 @@ def convert(
     if plan.refusals and not plan.converted:
         # Not one layer that could not be converted, but options none of them takes.
         raise plan.refusals[0]
-    result = replaced(model, plan.others)
+    result: Any = replaced(model, plan.others)
+    # Where timm's optimisers look for it. A partial, which copies and pickles with its model.
+    result.no_weight_decay = partial(no_weight_decay, result)
     _write_down(model, result, target, plan.changes, batch_norm, options, example)
     return Conversion(result, tuple(plan.changes), target.name, example)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,8 @@ _MOST = 0.9 * UNIQUE_BELOW
 
 class _ImplicitBias(StandIn):
     """What the four layers share; see :class:`ImplicitBiasLinear`."""
+
+    _takes_complex: ClassVar[bool] = False
 
     weight: nn.Parameter
     bias: nn.Parameter | None
@@ -74,7 +76,7 @@ class _ImplicitBias(StandIn):
         """Weights and biases as in ``nn.Linear``; coupling and slope as given to the constructor."""
         nn.init.kaiming_uniform_(self.weight, a=sqrt(5))
         if self.bias is not None:
-            bound = 1 / sqrt(self.fan_in)
+            bound = 1 / sqrt(max(1, self.fan_in))
             nn.init.uniform_(self.bias, -bound, bound)
         self._reset_coupling()
 
@@ -139,6 +141,8 @@ class _ImplicitBias(StandIn):
     @one_node
     def forward(self, input: Tensor) -> Tensor:
         a = self._map(input, self.weight, self.bias)
+        if not self.num_units:
+            return a
         units = self._row_length(a)
         if self.steps is None and takes(a, self.raw_coupling, self.log_slope, units, self.tolerance):
             self._check_fixed()
@@ -235,6 +239,9 @@ class ImplicitBiasLinear(_ImplicitBias, LinearShape):
         per_channel: One coupling per channel of a convolution instead of one per layer.
         steps: ``None`` solves; ``k`` does k plain iterations from :math:`a` (1 is the paper's Lite form).
         tolerance: Bound on the residual, relative to max(1, max|a|). Settable.
+
+    A coupling or slope that is not learnt is a buffer, and Opacus refuses layers with buffers: it takes the layer with
+    ``learn_slope=True`` and ``learn_coupling=True``.
 
     Shape:
         ``(..., in_features)`` to ``(..., out_features)``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import Parameter as Argument
 from inspect import signature
 from math import prod
@@ -44,6 +45,24 @@ def copied(parameter: Tensor) -> nn.Parameter:
     return nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
 
 
+def order_of(weight: Tensor) -> torch.memory_format:
+    """How a weight lies in memory: with the channels last, in two dimensions or three, or as usual."""
+    for dims, order in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if weight.dim() == dims and not weight.is_contiguous() and weight.is_contiguous(memory_format=order):
+            return order
+    return torch.contiguous_format
+
+
+def put(parameter: Tensor, values: Tensor) -> None:
+    """Copies ``values`` into a parameter, also into one that is spread over processes, where the first one's count."""
+    if hasattr(parameter, "device_mesh"):
+        from torch.distributed.tensor import distribute_tensor
+
+        where: Any = parameter
+        values = distribute_tensor(values.to(where.device), where.device_mesh, where.placements)
+    parameter.copy_(values)
+
+
 def named(wrong: RuntimeError, layer: nn.Module) -> RuntimeError:
     """torch's error about a wrong input, with the layer it was meant for."""
     message = f"{type(layer).__name__}({layer.extra_repr()}): {wrong}"
@@ -63,10 +82,16 @@ class StandIn(nn.Module):
 
     A neuron is a subclass with ``_setup`` (which makes its parameters, and whose keyword-only arguments are the
     neuron's options), ``reset_parameters``, ``_take`` (which reads a plain layer), ``weight`` and ``bias`` (those of the
-    plain layer with the same map), ``departure`` and ``forward``; combined with one of the four shapes below it is a layer.
+    plain layer with the same map; :class:`neuronal.nn.computed.ComputedMap` has them for neurons that store others),
+    ``departure`` and ``forward``; combined with one of the four shapes below it is a layer.
     """
 
     _plain: ClassVar[type[Plain]]
+    decayed: ClassVar[tuple[str, ...]] = ("weight",)
+    """The parameters that hold the size of the weights: what weight decay is for (:func:`decay_groups`)."""
+    undecayable: ClassVar[tuple[str, ...]] = ()
+    """Those that do not become smaller by decay, but something else."""
+    _takes_complex: ClassVar[bool] = True
 
     def __init__(self, *sizes: int) -> None:
         super().__init__()
@@ -82,6 +107,7 @@ class StandIn(nn.Module):
 
     def _build(self, plain: Plain, bias: bool, device: Device, dtype: Dtype, options: dict[str, Any]) -> None:
         """Takes over the shape of ``plain``, which lives on the meta device: torch has checked the arguments by then."""
+        self._check_dtype(plain.weight.dtype)
         for name in _ARGUMENTS[self._plain]:
             setattr(self, name, getattr(plain, name))
         if not isinstance(plain, nn.Linear):
@@ -103,6 +129,15 @@ class StandIn(nn.Module):
 
     def reset_parameters(self) -> None:
         raise NotImplementedError
+
+    def _check_dtype(self, dtype: torch.dtype) -> None:
+        if dtype.is_complex and not self._takes_complex:
+            raise TypeError(f"{type(self).__name__} compares its units and needs a real dtype, got {dtype}.")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._check_dtype(next(self.parameters()).dtype)
+        return self
 
     @property
     def num_units(self) -> int:
@@ -143,6 +178,9 @@ class StandIn(nn.Module):
             is_bias = name.split(".")[-1] in ("bias", "offset", "offsets", "last")
             source = layer.bias if is_bias and layer.bias is not None else layer.weight
             parameter.requires_grad_(source.requires_grad)
+        order = order_of(layer.weight)
+        if order != torch.contiguous_format:
+            new.to(memory_format=order)  # type: ignore[call-overload]
         return new.train(layer.training)
 
     def departure(self, plain: Plain) -> str:

@@ -49,7 +49,7 @@ def network(name: str, x: Tensor, y: Tensor, seed: int) -> nn.Sequential:
     """One hidden layer whose free units start facing away from ``x``, in random directions, or to one cloud."""
     units = 2 if name == "farkas" or name.endswith("two units") else 1
     with seeded(seed):
-        hidden: Any = FarkasLinear(2, 2, rule="max") if name == "farkas" else nn.Linear(2, units)
+        hidden: Any = FarkasLinear(2, 2, aggregate="sum", rule="max") if name == "farkas" else nn.Linear(2, units)
         norm = [nn.BatchNorm1d(units)] if name.startswith("batch norm") else []
         model = nn.Sequential(hidden, *norm, nn.ReLU(), nn.Linear(units, 2))
     weight, bias = (hidden.rows, hidden.balance.offsets) if name == "farkas" else (hidden.weight, hidden.bias)

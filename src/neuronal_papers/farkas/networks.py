@@ -45,7 +45,7 @@ def named(recipe: Recipe, name: str, **options: Any) -> Recipe:
 
 
 AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
-"""Options; the sum is what there is without any, so that tables share such networks."""
+"""Options; the sum is what the networks here have without any, so that tables share them."""
 
 # The paper's
 
@@ -67,6 +67,8 @@ LAYOUTS: dict[int, dict[str, Any]] = {
 """Those of the authors' ResNets; 152 follows their rule."""
 NORMS = {"batch": ("batch norm", 0.1), "none": ("no norm", 0.01)}
 """Names and learning rates of the two halves of Tables 1 and 2."""
+SUMS = {"aggregate": "sum"}
+"""The paper's default; the library's is the mean."""
 
 
 def resnet(base: Recipe, depth: int, norm: str) -> Recipe:
@@ -82,7 +84,7 @@ def farkasnet(base: Recipe, depth: int, norm: str, **options: Any) -> Recipe:
     name = f"FarkasNet{depth}{' as published' * ('published' in options)}, {words}"
     size = {} if base.data == "imagenet" or "published" in options else LAYOUTS[depth]
     made = replace(base, name=name, family="farkas", model=f"farkasnet{depth}", norm=norm, lr=rate)
-    return named(made, name, rule="max", **size, **options)
+    return named(made, name, rule="max", **size, **SUMS | options)
 
 
 def shortened(recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:

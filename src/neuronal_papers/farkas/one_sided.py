@@ -77,7 +77,7 @@ def one_sided(
         closed: Gives layers of another neuron one unit less and closes them with :class:`FarkasResidual`: two neurons in
             one.
         aggregate, margin, learn_multipliers, cutoff, rule: Those of :class:`FarkasResidual`; for Farkas neurons, or with
-            ``closed``. Their own defaults are used for what is left out.
+            ``closed``. Left out, ``aggregate`` is the paper's sum, and the others have their own defaults.
     """
     given: dict[str, Any] = {"aggregate": aggregate, "margin": margin, "cutoff": cutoff, "rule": rule}
     given["learn_multipliers"] = learn_multipliers
@@ -87,6 +87,7 @@ def one_sided(
         raise ValueError("Farkas layers are closed already, got closed=True. Leave it out.")
     if balance and not (is_farkas or closed):
         raise ValueError(f"{', '.join(balance)} need Farkas layers or closed=True, got neuron {layers.name!r}.")
+    balance = {"aggregate": "sum", **balance}
     make = partial(layers.Linear, **balance) if is_farkas else layers.Linear
     features: list[nn.Module] = [nn.Flatten()]
     size = in_chans * img_size * img_size

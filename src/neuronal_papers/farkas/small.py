@@ -109,7 +109,7 @@ RESNET9 = replace(FASHION, model="resnet9", model_options={"width": 8}, fraction
 FIXUP = replace(RESNET9, name="ResNet9 with Fixup", norm="fixup", scalar_lr=0.1)
 CLOSED = tuple(named(GEOMETRIC, f"geometric, closed ({kind})", closed=True, **how) for kind, how in AGGREGATES.items())
 FARKAS = replace(FIXUP, family="farkas")
-ON_FIXUP = tuple(replace(FARKAS, name=f"Fixup, Farkas ({k})", neuron_options=how) for k, how in AGGREGATES.items())
+ON_FIXUP = tuple(replace(FARKAS, name=f"Fixup, Farkas ({k})", neuron_options={"aggregate": k}) for k in AGGREGATES)
 WITH_OTHERS = error_table(
     name="farkas/with_others",
     title="The promise on top of geometric neurons and of Fixup",
