@@ -143,7 +143,10 @@ class Balance(nn.Module):
         if self.offsets is None or self.last is None:
             return -self.cutoff * (1 + multipliers.sum())
         if self.rule == "max":
-            return (self.last - closing_bias(self.offsets, multipliers, 0.0, self.cutoff)).clamp_min(0)
+            above = self.last - closing_bias(self.offsets, multipliers, 0.0, self.cutoff)
+            # A bias that is exactly what is needed, as in a block that starts with zeros, is trained. The gradient of clamp
+            # is 1 there up to torch 2.14, and 0 from 2.15 on.
+            return torch.where(above < 0, 0.0, above)
         return F.softplus(self.last) + self.margin
 
     @property
