@@ -8,6 +8,7 @@ import torch
 from neuronal.nn.families import FAMILIES
 
 KINDS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
+OURS = "zero_bias geometric farkas implicit_bias"
 # Without a coupling there would be nothing to solve.
 COUPLED = {"implicit_bias": {"coupling": -0.05}}
 # A case counts in the row that its file names, in the column of its parameter `family`.
@@ -28,10 +29,20 @@ def case(*values, expected, slow=False):
     return pytest.param(*values, marks=marks, id="-".join(str(getattr(value, "__name__", value)) for value in values))
 
 
+def expected(*rows):
+    """A table of failures, from rows of checks, families, why they fail, and the kinds of layers, where it is not all."""
+    return {
+        (check, family): (why, *kinds)
+        for checks, families, why, *kinds in rows
+        for check in checks.split()
+        for family in families.split()
+    }
+
+
 def reason(table, check, family, kind=""):
-    """Why ``table`` expects ``check`` to fail: an entry is a reason, behind the kinds of layers it holds for, if not all."""
-    listed, _, why = table.get((check, family), "").rpartition(": ")
-    return why if not listed or kind in listed.split() else ""
+    """Why ``check`` fails, if it is expected to."""
+    why, *kinds = table.get((check, family), ("",))
+    return why if not kinds or kind in kinds[0].split() else ""
 
 
 def checks(kind):

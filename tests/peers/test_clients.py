@@ -8,7 +8,7 @@ from torch import nn
 import neuronal
 from neuronal.nn.families import FAMILIES
 from tests.peers.clients import CLIENTS
-from tests.peers.conftest import COUPLED, KINDS, case, reason
+from tests.peers.conftest import COUPLED, KINDS, case, expected, reason
 
 ROW = "clients"
 # Where a neuron cannot stand for the layer and says so at once.
@@ -17,16 +17,15 @@ REFUSED = {
     ("ppo", "zero_bias"): (AttributeError, "'NoneType' object has no attribute 'fill_'"),
     **{(name, "farkas"): (ValueError, "Use nn.") for name in ("dcgan", "siamese", "denoising", "ppo")},
 }
-# Why a program fails, by its name and the family, for the ways listed; see tests/peers/test_torch_modules.py.
+# See tests/peers/test_torch_modules.py; the kinds are the ways.
 LOST = "a write to a computed weight is lost"
-EXPECTED = {
-    ("dcgan", "geometric"): LOST,
-    ("dcgan", "farkas"): f"converted: {LOST}",
-    ("super_resolution", "geometric"): LOST,
-    ("super_resolution", "farkas"): LOST,
-    ("ppo", "geometric"): f"replaced: {LOST}",
-    **{("gpt", family): "replaced: tied to a weight that is computed" for family in ("geometric", "farkas")},
-}
+EXPECTED = expected(
+    ("dcgan super_resolution", "geometric", LOST),
+    ("super_resolution", "farkas", LOST),
+    ("dcgan", "farkas", LOST, "converted"),
+    ("ppo", "geometric", LOST, "replaced"),
+    ("gpt", "geometric farkas", "tied to a weight that is computed", "replaced"),
+)
 
 
 def cases():

@@ -18,25 +18,27 @@ from torch.nn.utils import parametrizations, prune
 from torch.utils.checkpoint import checkpoint
 
 from neuronal.nn.families import FAMILIES
-from tests.peers.conftest import COUPLED, KINDS, case, checks, close, reason
+from tests.peers.conftest import COUPLED, KINDS, OURS, case, checks, close, expected, reason
 
 ROW = "ecosystem, layers"
 # Deprecated parts of torch, torch's tools that use them, and a NaN that is not solved.
 pytestmark = pytest.mark.filterwarnings("ignore")
-WRITES = ("init", "init_of_data", "init_of_bias", "assignment", "tying", "state_of_plain_layer")
-WRITES += ("prune", "weight_norm", "spectral_norm")
-SECOND = ("double_backward", "hessian", "jvp", "jacfwd", "forward_mode")
 LOST = "a write to a computed weight is lost, or refused without a word of what to do"
-ONCE = "a solution is differentiated once, in reverse"
-EXPECTED = {
-    **{(check, family): LOST for check in WRITES for family in ("geometric", "farkas")},
-    **{(check, "implicit_bias"): ONCE for check in SECOND},
-    **{("isinstance", family): "a subclass of nn.Module alone" for family in ("geometric", "farkas", "implicit_bias")},
-    **{("jit_script", family): "no TorchScript" for family in ("zero_bias", "geometric", "farkas", "implicit_bias")},
-    ("jit_trace", "implicit_bias"): "the steps of a solution depend on the numbers",
-    ("fake_tensors", "implicit_bias"): "whether all rows are solved is read from the numbers",
-    ("export_trains", "implicit_bias"): "the exported operation has no gradient",
-}
+# See tests/peers/test_torch_modules.py.
+EXPECTED = expected(
+    ("init init_of_data init_of_bias assignment tying state_of_plain_layer", "geometric farkas", LOST),
+    ("prune weight_norm spectral_norm", "geometric farkas", LOST),
+    (
+        "double_backward hessian jvp jacfwd forward_mode",
+        "implicit_bias",
+        "a solution is differentiated once, in reverse",
+    ),
+    ("fake_tensors", "implicit_bias", "whether all rows are solved is read from the numbers"),
+    ("export_trains", "implicit_bias", "the exported operation has no gradient"),
+    ("jit_trace", "implicit_bias", "the number of steps depends on the numbers"),
+    ("jit_script", OURS, "no TorchScript"),
+    ("isinstance", "geometric farkas implicit_bias", "weight is computed, or the map is another one"),
+)
 SLOW = ("export", "export_strict", "compile")
 
 
