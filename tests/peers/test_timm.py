@@ -6,7 +6,7 @@ from torch import fx
 
 import neuronal
 from neuronal.nn.families import FAMILIES
-from tests.peers.conftest import COUPLED, case, reason
+from tests.peers.conftest import COUPLED, case, expected, reason
 from tests.vision import vision
 
 ROW = "timm fx"
@@ -24,7 +24,9 @@ shvit_s1 skresnet18 starnet_s1 swiftformer_xs tf_efficientnet_lite0 tiny_vit_5m_
 xcit_nano_12_p8_224
 """.split()  # noqa: SIM905
 SOLVED = 13
-EXPECTED = {}
+# See tests/peers/test_torch_modules.py; the kinds are names of networks.
+LEAF = "a layer of a constant of the model is traced itself"
+EXPECTED = expected(("forward backward", "geometric farkas", LEAF, "maxvit_rmlp_pico_rw_256"))
 
 
 def made(name, family):
