@@ -49,7 +49,7 @@ TAKE_A_MODEL = {
 }
 
 
-@pytest.mark.parametrize("model", [5, "cnn", torch.relu], ids=str)
+@pytest.mark.parametrize("model", [5, "cnn", torch.relu], ids=["number", "text", "function"])
 @pytest.mark.parametrize("name", TAKE_A_MODEL)
 def test_what_is_no_module_is_named(name, model):
     with pytest.raises(TypeError, match=f"needs a torch module, got {type(model).__name__}"):
