@@ -3,8 +3,8 @@
 ``SOURCE`` is a checkout of auto_LiRPA (Verified-Intelligence/auto_LiRPA on GitHub; the 0.3 of the package index does not
 import any more). What it needs beside torch (``pip install --no-deps --target FOLDER appdirs graphviz``) is looked for on
 ``PYTHONPATH``. CROWN is ``compute_bounds(method="CROWN")`` in float32 with the default options, in which rounding is not
-counted, and a binary search for the largest radius at which all margins are positive. Ours is ``certify_ball``, whose
-certificates are checked again. Both are about the class the network predicts. Writes ``results/bench/crown.json``.
+counted, and a search for the largest radius at which all margins are positive. Ours is ``certify_ball``, whose
+certificates are checked again. Both are about the class the network predicts; seconds are those of one processor. Writes ``results/bench/crown.json``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import torch
@@ -48,7 +48,7 @@ class Crown:
     """Margins of one network in balls, by auto_LiRPA."""
 
     def __init__(self, model: nn.Module, x: Tensor):
-        from auto_LiRPA import BoundedModule
+        from auto_LiRPA import BoundedModule  # type: ignore[import-not-found]
 
         self.model, self.bounded = model, BoundedModule(model, x[:1], device="cpu")
 
@@ -87,15 +87,15 @@ def compared(model: nn.Module, x: Tensor, norm: Any) -> dict[str, Any]:
     crown = Crown(model, x)
     pairs, ours_s, crown_s, check_s, confirmed = [], [], [], [], 0
     for image in x:
-        start = perf_counter()
+        start = process_time()
         certificate = certify_ball(model, image, norm=norm)
-        made = perf_counter()
+        made = process_time()
         confirmed += bool(check(certificate, model))
-        checked = perf_counter()
+        checked = process_time()
         radius = certificate.evidence.radius if certificate.verdict == "certified" else 0.0
-        searching = perf_counter()
+        searching = process_time()
         theirs = crown.radius(image.unsqueeze(0), norm, 1.2 * radius or 1e-3)
-        crown_s.append(perf_counter() - searching)
+        crown_s.append(process_time() - searching)
         ours_s.append(made - start)
         check_s.append(checked - made)
         pairs.append((radius, theirs))

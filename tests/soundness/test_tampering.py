@@ -152,6 +152,7 @@ ANOTHER = {
     "dead_on_box",
     "intervals",
     "parts",
+    "slopes",
 }
 
 

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, Promise, require
 from neuronal.certify.check_scaling import check_scaling
-from neuronal.certify.cloud import FLOAT32, OWN, Cloud, Globe, lead
+from neuronal.certify.cloud import FLOAT32, OWN, Cloud, lead
+from neuronal.certify.globe import Globe
 from neuronal.certify.statement import CONE, HULL, SEGMENT, ball
 from neuronal.core.inference import call_on_copy
 
@@ -268,7 +269,16 @@ def _margin_in_ball(model: nn.Module, certificate: Certificate, radius: float) -
     x = evidence.x.to(_on_device(model, evidence.x).device).double().unsqueeze(0)
     steps = torch.eye(x.numel(), dtype=x.dtype, device=x.device).view(-1, *x.shape)
     globe = Globe([x, *steps], torch.zeros_like(x), unit, size=radius, norm=evidence.norm)
-    return _lead(model(globe), evidence.label), globe.bends[0]
+    scores = model(globe)
+    margin = _lead(scores, evidence.label)
+    if margin > 0 or not isinstance(scores, Globe) or not torch.isfinite(scores.radius).all():
+        return margin, globe.notes.is_bent
+    gap = lead(scores, evidence.label)
+    others = [c for c in range(gap.radius.shape[1]) if c != evidence.label]
+    rows = torch.eye(gap.radius.shape[1], dtype=x.dtype, device=x.device)[others].unsqueeze(1)
+    # The slopes in the evidence are a proposal: whatever they are, what they prove holds.
+    slopes = globe.chosen([_numbers(slope) for slope in evidence.slopes])
+    return max(float(gap.least(rows, given).min()) for given in (slopes, {})), globe.notes.is_bent
 
 
 def check_cone(certificate: Certificate, model: nn.Module) -> None:
