@@ -4,7 +4,8 @@
 import any more). What it needs beside torch (``pip install --no-deps --target FOLDER appdirs graphviz``) is looked for on
 ``PYTHONPATH``. CROWN is ``compute_bounds(method="CROWN")`` in float32 with the default options, in which rounding is not
 counted, and a search for the largest radius at which all margins are positive. Ours is ``certify_ball``, whose
-certificates are checked again. Both are about the class the network predicts; seconds are those of one processor. Writes ``results/bench/crown.json``.
+certificates are checked again. Both are about the class the network predicts. Seconds are those of one processor. Writes
+``results/bench/crown.json``.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def main() -> None:
         with torch.no_grad():
             accuracy = float((model(digits.test.x).argmax(1) == digits.test.y).float().mean())
         for norm in ("inf", 2):
-            row = {"code": options.name, "kind": kind, "norm": norm, "test_accuracy": accuracy}
+            row = {"code": options.name, "commit": environment()["commit"], "kind": kind, "norm": norm, "test_accuracy": accuracy}
             rows.append(row | compared(model, x, norm))
             print(json.dumps(rows[-1]), flush=True)
     before = json.loads(options.out.read_text())["table"] if options.out.is_file() else []
@@ -143,7 +144,7 @@ def main() -> None:
         "environment": environment() | {"auto_LiRPA": auto_LiRPA.__version__, "compared_with": "auto_LiRPA, CROWN"},
         "networks": "create_model('fcn' or 'cnn', 'standard', in_chans=1, img_size=8) after torch.manual_seed(0); "
         f"fit(seed=0) with {PLAN}",
-        "images": f"the first {len(x)} of the digits test data, whatever the network says of them",
+        "images": "the first of the digits test data, as many as each row says, whatever the network says of them",
         "table": [row for row in before if row["code"] != options.name] + rows,
     }
     write_whole(options.out, json.dumps(result, indent=1) + "\n")

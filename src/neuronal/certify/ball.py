@@ -66,7 +66,8 @@ def certify_ball(
 
     Inside the linear region the largest such ball is :math:`\min(\min_j |z_j| / \|\nabla z_j\|_q,\;
     \min_c (f_y - f_c) / \|\nabla (f_y - f_c)\|_q)` with the dual norm q. Beyond it, kinks that may switch are enclosed by
-    parallel lines, and the largest radius at which the class is still proved is looked for by halving.
+    lines, by bounds carried backwards (Note [Backward] of ``backward.py``), and the largest radius at which the class is
+    still proved is looked for.
 
     Args:
         model: Any network ``geometry.lower`` understands. It is run in evaluation mode and not changed.
@@ -105,7 +106,7 @@ def certify_ball(
     if not evidence.radius > 0:
         return unknown("No radius could be proved: the input is at a kink, or two classes are as good as tied.")
     statement = ball(label, evidence.radius, norm)
-    reason = f"Proved by generators; {evidence.region:.6g} of it inside the linear region."
+    reason = f"Proved by linear bounds; {evidence.region:.6g} of it inside the linear region."
     return Certificate("ball", statement, "certified", promise, reason, None, evidence)
 
 
@@ -151,7 +152,7 @@ class _Ball:
         self.bounds = Bounds(program, dtype=torch.float64, promise=promise)
         self.x, self.label, self.norm = x.double(), label, norm
         self.region = torch.inf
-        self.bent = False
+        self.bent, self.lead = False, 0.0
         self.places: dict[int, Tensor] = {}
         self.slopes: dict[int, Tensor] = {}  # those to start from, of the last margin and of the largest radius
         self.used: dict[int, Tensor] = {}
@@ -196,10 +197,13 @@ class _Ball:
         return 0.0
 
     def _margin(self, radius: float, *, watch: bool = False) -> float:
-        """A lower bound of the margin in the ball; if ``watch``, the radius at which the affine map's margin is 0."""
+        """A lower bound of the margin in the ball, with the slopes ``used``.
+
+        If ``watch``, the radius at which the margin of the affine map is 0.
+        """
         if not self.bounds.fits(self.x.abs().max().item() + radius):
             return -torch.inf
-        self.bent, self.radius, self.watch = False, radius, watch
+        self.bent, self.radius, self.watch, self.used = False, radius, watch, {}
         size = self.x.numel()
         rows = torch.cat([self.x.view(1, -1), torch.eye(size, dtype=torch.float64, device=self.x.device)])
         rows = rows.view(-1, *self.x.shape)
@@ -293,18 +297,15 @@ class _Ball:
         return lam, torch.where(on | off, 0.0, -lam * low / 2)
 
     def _tightened(self, step: Step, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        """The range of what decides at a bend, by bounds carried backwards where it may have either sign."""
+        """The range of a kink's input, by bounds carried backwards for the units that gain most."""
         gap = torch.where((low < 0) & (high > 0), -low * high / (high - low), 0.0).flatten()
         rows = gap.topk(min(int((gap > 0).sum()), ROWS * (1 + self.x.numel()))).indices
-        if not len(rows) or len(set(step.inputs)) < len(step.inputs):
+        if not len(rows):
             return low, high
         one = torch.zeros(len(rows), len(gap), dtype=low.dtype, device=low.device)
         one[torch.arange(len(rows)), rows] = 1.0
         both = torch.cat([one, -one]).view(-1, *step.shape)
-        found = dict(zip(step.inputs, (both, -both), strict=False))
-        below, above = self.back.lower(
-            {i: c.sum_to_size(len(c), *self.back.shapes[i]) for i, c in found.items()}
-        ).chunk(2)
+        below, above = self.back.lower({step.inputs[0]: both}).chunk(2)
         low, high = low.clone(), high.clone()
         low.view(-1)[rows] = torch.maximum(low.view(-1)[rows], below)
         high.view(-1)[rows] = torch.minimum(high.view(-1)[rows], -above)
@@ -325,7 +326,7 @@ class _Ball:
 
     def _lowest(self, coefficients: dict[int, Tensor], shift: Tensor) -> Tensor:
         """Lower bounds of the leads, with slopes below ReLUs that follow the gradient where the least is near 0."""
-        best, self.used = self.back.lower(coefficients) + shift, {}
+        best = self.back.lower(coefficients) + shift
         worst = best.argmin()
         layers = [step for step in self.back.steps if isinstance(step.op, Kink) and step.op.is_layer]
         if not layers or not abs(best[worst]) < NEAR * self.lead:
