@@ -26,8 +26,8 @@ from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Progr
 
 Norm = Literal[2, "inf"]
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
-ROWS = 1  # bounds carried backwards at one bend, for each row of the pass forwards
-STEPS, STRIDE = 2, 0.5  # of the slopes, at every radius whose margin is near 0
+UNITS = 128  # followed back at one bend, or as many as the input has numbers
+STEPS, STRIDE = 2, 0.5  # of the slopes, at the first radius whose margin is near 0
 NEAR = 0.01  # of the lead at the centre
 TRIES = 14  # radii that are tried
 CLOSE = 1e-3  # how near to the largest one that can be proved a radius needs to be
@@ -299,7 +299,7 @@ class _Ball:
     def _tightened(self, step: Step, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """The range of a kink's input, by bounds carried backwards for the units that gain most."""
         gap = torch.where((low < 0) & (high > 0), -low * high / (high - low), 0.0).flatten()
-        rows = gap.topk(min(int((gap > 0).sum()), ROWS * (1 + self.x.numel()))).indices
+        rows = gap.topk(min(int((gap > 0).sum()), max(UNITS, self.x.numel()))).indices
         if not len(rows):
             return low, high
         one = torch.zeros(len(rows), len(gap), dtype=low.dtype, device=low.device)
@@ -325,28 +325,31 @@ class _Ball:
         return low - off - 8 * OWN * low.abs()
 
     def _lowest(self, coefficients: dict[int, Tensor], shift: Tensor) -> Tensor:
-        """Lower bounds of the leads, with slopes below ReLUs that follow the gradient where the least is near 0."""
+        """Lower bounds of the leads, with slopes below ReLUs chosen once the least of them is near 0."""
         best = self.back.lower(coefficients) + shift
         worst = best.argmin()
         layers = [step for step in self.back.steps if isinstance(step.op, Kink) and step.op.is_layer]
         if not layers or not abs(best[worst]) < NEAR * self.lead:
             return best
-        for step in layers:
-            low, high = self.back.ranges[step.output]
-            self.slopes.setdefault(step.output, (high > -low).double())
-        row = {i: c[worst : worst + 1] for i, c in coefficients.items()}
-        for count in range(STEPS):
-            with torch.enable_grad():
-                slopes = [self.slopes[step.output].requires_grad_() for step in layers]
-                low = self.back.lower(row, self.slopes)
-                gradient = torch.autograd.grad(low.sum(), slopes, allow_unused=True)
-            for step, slope, change in zip(layers, slopes, gradient, strict=True):
-                stride = 0.0 if change is None else change.sign() * (STRIDE / (1 + count))
-                self.slopes[step.output] = (slope.detach() + stride).clamp(0, 1)
+        if not self.slopes:
+            self._choose({i: c[worst : worst + 1] for i, c in coefficients.items()}, layers)
         low = self.back.lower(coefficients, self.slopes) + shift
         if low.min() > best.min():
             best, self.used = low, dict(self.slopes)
         return best
+
+    def _choose(self, row: dict[int, Tensor], layers: list[Step]) -> None:
+        """Some steps of gradient ascent for the slopes below ReLUs."""
+        for step in layers:
+            low, high = self.back.ranges[step.output]
+            self.slopes[step.output] = (high > -low).double()
+        for count in range(STEPS):
+            with torch.enable_grad():
+                slopes = [self.slopes[step.output].requires_grad_() for step in layers]
+                gradient = torch.autograd.grad(self.back.lower(row, self.slopes).sum(), slopes, allow_unused=True)
+            for step, slope, change in zip(layers, slopes, gradient, strict=True):
+                stride = 0.0 if change is None else change.sign() * (STRIDE / (1 + count))
+                self.slopes[step.output] = (slope.detach() + stride).clamp(0, 1)
 
     def _maximum(self, one: _Form, other: _Form, step: Step) -> _Form:
         """The side that always wins, elsewhere other + relu(one - other)."""

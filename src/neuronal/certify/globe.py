@@ -21,7 +21,7 @@ from torch import Tensor
 from neuronal.certify.cloud import OWN, TINY, UP, Cloud, NoRule
 
 LEAST = torch.finfo(torch.float64).tiny
-ROWS = 2  # bounds carried back at one bend, for each row of the pass forwards
+UNITS = 256  # followed back at one bend, or twice as many as the input has numbers
 Pull = Callable[[Tensor, "Tensor | None"], tuple[Tensor, Sequence[Tensor]]]
 
 
@@ -144,7 +144,7 @@ class Globe(Cloud):
     def range(self) -> tuple[Tensor, Tensor]:
         low, high = self.low(), self.high()
         gap = torch.where((low < 0) & (high > 0), -low * high / (high - low), 0.0).flatten()
-        places = gap.topk(min(int((gap > 0).sum()), ROWS * len(self.rows))).indices
+        places = gap.topk(min(int((gap > 0).sum()), max(UNITS, 2 * len(self.rows)))).indices
         if self.node is None or not self.notes.is_bent or not len(places):
             return low, high
         one = torch.zeros(len(places), len(gap), dtype=low.dtype, device=low.device)
