@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.run import run
 from neuronal.experiments.sweep import Study
+from neuronal.train import timing
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,6 +38,23 @@ def as_on_cuda(monkeypatch):
     """Operations take the path of a GPU, with kernels interpreted where there is none; products keep all their digits."""
     monkeypatch.setattr("neuronal.ops.dispatch.is_cuda", lambda x: True)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.fixture
+def takes(monkeypatch):
+    """Actions that take as long as they say on the clock of timings, and ten times as long in the calls that are busy."""
+    now = [0.0]
+    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
+
+    def make(seconds, busy=()):
+        calls = count()
+
+        def action(*_):
+            now[0] += seconds * (10 if next(calls) in busy else 1)
+
+        return action
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,5 @@ def test_the_command_without_the_lab_extra_says_what_to_install():
     code = "import sys; sys.modules['typer'] = None; from neuronal.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr.strip().splitlines() == [
-        "neuronal: the command needs the lab extra (typer is missing): pip install 'neuronal[lab]'"
-    ]
+    (line,) = done.stderr.strip().splitlines()
+    assert all(part in line for part in ("typer", "neuronal[lab]"))

@@ -70,7 +70,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'neuronal' has no attribute {name!r}")
-    return getattr(import_module(f"neuronal.{_HOME[name]}"), name)
+    from neuronal.core.limits import extras
+
+    with extras():
+        return getattr(import_module(f"neuronal.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

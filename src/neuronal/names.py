@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import TypeVar
 
-__all__ = ["UnknownName", "find", "unknown"]
+__all__ = ["UnknownName", "find", "printable", "unknown"]
 
 T = TypeVar("T")
+# Control characters but tab and newline, those that turn the direction of writing, and halves of characters.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class UnknownName(ValueError):
@@ -20,6 +23,11 @@ def find(table: Mapping[str, T], name: str, what: str) -> T:
     if name not in table:
         raise UnknownName(unknown(what, name, table))
     return table[name]
+
+
+def printable(text: str) -> str:
+    """Text of a foreign file with a mark for each character that would steer a terminal or break a page."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def unknown(what: str, given: str, existing: Iterable[str]) -> str:

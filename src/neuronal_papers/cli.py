@@ -12,7 +12,7 @@ from rich.console import Console
 
 from neuronal.cli.errors import fail, going_on, one_line_errors, whole_results
 from neuronal.cli.options import AsJson, Out, whole_numbers
-from neuronal.cli.screen import screen
+from neuronal.cli.screen import escape, screen
 from neuronal.names import find
 
 
@@ -61,7 +61,10 @@ def reproduce(
             raise ValueError(f"--seeds and --model go with one table or figure, got all {len(chosen)} of {name}.")
         numbers = None if seeds is None else whole_numbers("seeds", seeds)
         errors = Console(stderr=True, quiet=not is_first_process())
-        say = partial(errors.print, markup=False, highlight=False)
+
+        def say(line: str) -> None:
+            errors.print(escape(line), highlight=False)
+
         run_one = partial(run, runs=out, results=results, models=model or (), pretrained=pretrained, workers=workers)
         answers = []
         for number, one in enumerate(chosen, 1):
@@ -76,7 +79,7 @@ def reproduce(
                 for table in one.tables(result):
                     screen().print(rich_table(table))
                 for sentence in sentences(one, result):
-                    screen().print(f"- {sentence}", markup=False, highlight=False)
+                    screen().print(f"- {escape(sentence)}", highlight=False)
                 print(f"result: {file}", flush=True)
     if as_json and answers:
         print(json.dumps(answers[0] if "/" in name else answers, indent=1))

@@ -9,6 +9,7 @@ from typing import Any
 from neuronal.experiments import Recipe, Work
 from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.judge import Claim, Fact, Finding, Result, judge
+from neuronal_papers.seeds import Rows, rows_of
 
 SCALES = {
     "smoke": "seconds, on data everybody has: shows that it runs, and nothing else",
@@ -23,6 +24,17 @@ class Setting:
 
     recipes: tuple[Recipe, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+Recipes = tuple[Recipe, ...]
+Options = Mapping[str, Any]
+Scales = dict[str, Setting]
+
+
+def settings(recipes: Sequence[Recipes] = ((),), options: Sequence[Options] = ({},)) -> Scales:
+    """What smoke, small and paper run, in this order; the last recipes, and options, are those of all scales after it."""
+    every = zip(SCALES, (*recipes, *[recipes[-1]] * 2), (*options, *[options[-1]] * 2), strict=False)
+    return {scale: Setting(own, how) for scale, own, how in every}
 
 
 @dataclass(frozen=True)
@@ -74,6 +86,16 @@ def title_of(result: Result) -> str:
     return f"{result['title']} ({result['where']}; scale {result['scale']})"
 
 
-def one_table(columns: Sequence[Column], caption: str = "", *, rows: str = "rows") -> Callable[[Result], list[Table]]:
-    """Tables of a reproduction that has one: a line for each of the ``rows`` it measured."""
-    return lambda result: [table(title_of(result), columns, result["result"][rows], caption)]
+def one_table(
+    columns: Sequence[Column] | Callable[[Result], Sequence[Column]], caption: str = "", *, rows: Rows = rows_of
+) -> Callable[[Result], list[Table]]:
+    """Tables of a reproduction that has one: a line for each of the ``rows`` of a result.
+
+    ``columns`` are a function of the result, too, where they go by its options.
+    """
+
+    def tables(result: Result) -> list[Table]:
+        every = columns(result) if callable(columns) else columns
+        return [table(title_of(result), every, rows(result), caption)]
+
+    return tables

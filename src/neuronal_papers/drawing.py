@@ -107,7 +107,7 @@ def set_axes(axes: Any, settings: Mapping[str, Any]) -> None:
     """Labels, limits and scales; numbers on logarithmic axes are written in full."""
     axes.set(**settings)
     for axis in ("x", "y"):
-        if settings.get(f"{axis}scale") == "log":
+        if settings.get(f"{axis}scale") in ("log", "symlog"):
             plain_numbers(getattr(axes, f"{axis}axis"))
 
 

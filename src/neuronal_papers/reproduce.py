@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from neuronal.core.files import make_writable, plain_json, write_whole
+from neuronal.core.files import json_checksum, make_writable, plain_json, read_json, write_whole
 from neuronal.experiments import Crew, NothingLeft, Watch, Work, environment, has_locks
 from neuronal.names import find
 from neuronal.train import is_first_process, processes
@@ -126,7 +128,13 @@ def write_result(file: Path, reproduction: Reproduction, result: Result) -> None
     """Writes a result with the outcomes of its claims and the version of the rules that gave them."""
     findings = [] if result["scale"] == "smoke" else reproduction.findings(reproduction.current(result))
     judged = {"version": VERSION, "outcomes": {finding.claim: finding.outcome for finding in findings}}
-    write_whole(file, plain_json({**result, "judged": judged}) + "\n")
+    write_whole(file, plain_json(with_checksum({**result, "judged": judged})) + "\n")
+
+
+def with_checksum(result: Result) -> dict[str, Any]:
+    """The result with a checksum of all the rest, by which :func:`read_result` knows that nothing was changed."""
+    rest = {name: value for name, value in result.items() if name != "sha256"}
+    return {**rest, "sha256": json_checksum(rest)}
 
 
 def result_file(name: str, scale: str, results: Path) -> Path:
@@ -134,11 +142,18 @@ def result_file(name: str, scale: str, results: Path) -> Path:
     return results / paper / f"{short}.{scale}.json"
 
 
-def read_result(file: Path) -> Result:
-    """A result as it was written; ``ValueError`` for a file that is none."""
+def read_result(file: Path) -> Mapping[str, Any]:
+    """A result as it was written; ``ValueError`` for a file that is none, or that was changed since."""
     try:
-        result: Result = json.loads(file.read_text(encoding="utf-8"))
+        result: dict[str, Any] = read_json(file)
         _ = result["reproduction"], result["result"]
     except (OSError, ValueError, KeyError, TypeError) as wrong:
         raise ValueError(f"{file} is not a result of neuronal reproduce ({wrong}).") from wrong
+    if "sha256" not in result:
+        warnings.warn(f"{file} has no checksum: nobody knows whether it is as it was written.", stacklevel=2)
+    elif result != with_checksum(result):
+        raise ValueError(
+            f"{file} is damaged: its checksum does not fit its contents. neuronal reproduce makes it anew."
+        )
+    result.pop("sha256", None)
     return result

@@ -9,16 +9,15 @@ from statistics import median
 from typing import Any
 
 from neuronal.report import Column
-from neuronal_papers.judge import paired
+from neuronal_papers.judge import Result, paired
 
 Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
+Rows = Callable[[Result], Iterable[Row]]
 
 OVER_SEEDS = "median over seeds, with the lowest and the highest"
 """What a caption says of :func:`over_seeds`."""
-NETWORK, NEURON = Column("network", "name", is_text=True), Column("neuron", "neuron", is_text=True)
-SMALLEST = 1e-30
-"""Stands for 0 where a logarithm is taken."""
+NAMES = NETWORK, NEURON = Column("network", "name", is_text=True), Column("neuron", "neuron", is_text=True)
 
 
 def at(*path: str | int) -> Value:
@@ -34,6 +33,11 @@ def at(*path: str | int) -> Value:
     return value
 
 
+def rows_of(result: Result, **where: Any) -> list[Row]:
+    """The rows of a result with these values."""
+    return [row for row in result["result"]["rows"] if all(row[key] == value for key, value in where.items())]
+
+
 def groups(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     """Rows that share what ``keys`` name, in the order of the first of each."""
     found: dict[tuple[Any, ...], list[Row]] = {}
@@ -46,6 +50,11 @@ def by_network(rows: Iterable[Row], *keys: str) -> list[dict[str, Any]]:
     """Rows that differ in their seed only, together: what they share, by ``keys``, and the rows themselves as ``runs``."""
     keys = keys or ("name", "neuron")
     return [dict(zip(keys, shared, strict=True)) | {"runs": runs} for shared, runs in groups(rows, *keys).items()]
+
+
+def networks_of(result: Result, *keys: str) -> list[dict[str, Any]]:
+    """Networks of the rows of a result, each with its ``runs``; see :func:`by_network`."""
+    return by_network(result["result"]["rows"], *keys)
 
 
 def spread(values: Sequence[float], form: str, factor: float = 1.0) -> str:
@@ -76,9 +85,14 @@ def at_chance(accuracy: Mapping[Any, float], failed: Iterable[Any], chance: floa
     return {**accuracy, **dict.fromkeys(failed, chance)}
 
 
+def log(value: float) -> float:
+    """Power of ten, of a number that may be 0."""
+    return log10(max(value, 1e-30))
+
+
 def log_ratios(own: Mapping[Any, float], other: Mapping[Any, float]) -> list[float]:
     """log10 of own number over the other's, seed by seed."""
-    logs, others = ({seed: log10(max(value, SMALLEST)) for seed, value in of.items()} for of in (own, other))
+    logs, others = ({seed: log(value) for seed, value in of.items()} for of in (own, other))
     return paired(logs, others)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
+import torch
 from torch import nn
 
+from neuronal.data import Split, load
 from neuronal.experiments import Choice, Recipe, Record, Work, choose
 from neuronal_papers.core import Setting
+from neuronal_papers.seeds import Row
 
 TUNING = ("rates", "tuning_seeds", "tuned_at")
 """Options that say how rates are chosen; they are no part of what is measured of a network."""
@@ -52,9 +56,8 @@ def choices(setting: Setting, work: Work) -> list[Choice | None]:
         return [None] * len(setting.recipes)
     seeds = tuple(setting.options["tuning_seeds"])
     if twice := {seed for recipe in setting.recipes for seed in recipe.seeds} & set(seeds):
-        raise ValueError(
-            f"rates are tried with seeds {', '.join(map(str, seeds))}, and results need others, got {min(twice)}."
-        )
+        listed = ", ".join(map(str, seeds))
+        raise ValueError(f"rates are tried with seeds {listed}, and results need others, got {min(twice)}.")
     fields: Mapping[str, Any] = setting.options.get("tuned_at", {})
     work.say(f"learning rates of {', '.join(dict.fromkeys(recipe.name for recipe in setting.recipes))}")
     tries = [[replace(one, seeds=seeds, probes=(), lr=rate, **fields) for rate in rates] for one in setting.recipes]
@@ -71,12 +74,7 @@ def best_of(tries: Sequence[Sequence[Recipe]], work: Work) -> list[Choice]:
 
 
 def measured(
-    setting: Setting,
-    work: Work,
-    procedure: str,
-    measure: Callable[[Record, nn.Module], Mapping[str, Any]],
-    *,
-    may_fail: bool = False,
+    setting: Setting, work: Work, procedure: str, measure: Callable[[Record, nn.Module], Row], *, may_fail: bool = False
 ) -> list[dict[str, Any]]:
     """One row for every tuned network and seed; see :meth:`neuronal.experiments.Work.rows`.
 
@@ -90,10 +88,43 @@ def measured(
     how = {name: value for name, value in setting.options.items() if name not in TUNING}
     recipes = tuned(setting, work)
     rows = iter(work.rows(recipes, {"procedure": procedure, **how}, measure, may_fail=may_fail))
-    found = [described(recipe, seed) | dict(next(rows)) for recipe in recipes for seed in recipe.seeds]
+    found = [
+        {"name": recipe.name, "neuron": recipe.family, "seed": seed, "lr": recipe.lr, **next(rows)}
+        for recipe in recipes
+        for seed in recipe.seeds
+    ]
     return [row for row in found if "failure" not in row]
 
 
-def described(recipe: Recipe, seed: int) -> dict[str, Any]:
-    """What a row of a result says of its network."""
-    return {"name": recipe.name, "neuron": recipe.family, "seed": seed, "lr": recipe.lr}
+def on_the_device(model: nn.Module) -> nn.Module:
+    """On a GPU, where there is one."""
+    return model.to(torch.accelerator.current_accelerator() or "cpu")
+
+
+def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Callable[[Setting, Work], dict[str, Any]]:
+    """A measurement whose ``rows`` are what ``look`` finds of every tuned network and seed.
+
+    ``look`` takes a record, its network, test images and the options. Of these ``images`` is how many images, the first
+    ones, it gets, all without it; ``rates`` and ``tuning_seeds`` are for :func:`tuned`.
+    """
+
+    @wraps(look)
+    def measure(setting: Setting, work: Work) -> dict[str, Any]:
+        def row(record: Record, model: nn.Module) -> Row:
+            work.say(f"{look.__name__} of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
+            test = load(record.recipe.data).scaled(record.recipe.scaling).test
+            return look(record, on_the_device(model), test.rows(slice(setting.options.get("images"))), setting.options)
+
+        return {"rows": measured(setting, work, look.__name__, row)}
+
+    return measure
+
+
+def runs_of(recipes: Sequence[Recipe], work: Work) -> list[tuple[Recipe, list[Record], dict[str, str]]]:
+    """Of every recipe the seeds that trained, and by seed why others failed; all are asked for at once, to be divided."""
+    records, runs = iter(work.records(recipes)), []
+    for recipe in recipes:
+        own = [next(records) for _ in recipe.seeds]
+        failed = {str(record.seed): record.failure.reason for record in own if record.failure}
+        runs.append((recipe, [record for record in own if not record.failure], failed))
+    return runs

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from neuronal.attacks import Ball, apgd, pgd
-from neuronal.attacks.apgd import ascent, checkpoints
+from neuronal.attacks.apgd import ascent
 from neuronal.attacks.climb import Landscape
 from neuronal.attacks.loss import LOSSES, dlr
 from tests.attacks.problems import linear, tiny
@@ -54,16 +54,11 @@ def published(loss, gradient, x, start, epsilon, steps):
     return etas, xs
 
 
-@pytest.mark.parametrize("steps", [10, 30, 100])
-def test_checkpoints_are_the_published_ones(steps):
-    assert [0, *checkpoints(steps)] == sorted(set(published_checkpoints(steps)))
-
-
-@pytest.mark.parametrize("name", ["cross_entropy", "dlr"])
-def test_step_sizes_and_points_follow_the_published_rule(name):
+@pytest.mark.parametrize(("name", "steps"), [("cross_entropy", 50), ("dlr", 50), ("dlr", 30), ("dlr", 100)])
+def test_step_sizes_and_points_follow_the_published_rule(name, steps):
     model, x, y = tiny(hidden=12, classes=4)
     model, x = model.double(), x.double()
-    epsilon, steps = 0.15, 50
+    epsilon = 0.15
     start = Ball("inf", epsilon).starts(x, torch.Generator().manual_seed(0))
     sizes = []
     views = list(ascent(Landscape(model, y, name), x, start, Ball("inf", epsilon), steps, sizes))

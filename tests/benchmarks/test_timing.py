@@ -5,26 +5,13 @@ import torch
 
 from benchmarks.cases import Comparison, Prepared, Row
 from benchmarks.timing import FEWEST, Interval, Setting, interval, peak_bytes
-from neuronal.train import timing
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture
-def takes(monkeypatch):
-    """Actions that take as long as they say, ten times as long in busy rounds; two calls come before the first."""
-    now = [0.0]
-    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
-
-    def make(seconds, busy=()):
-        waits = iter([seconds] * 2 + [seconds * (10 if number in busy else 1) for number in range(99)])
-        return lambda: now.__setitem__(0, now[0] + next(waits))
-
-    return make
-
-
 def test_ratios_are_to_the_baseline_of_the_same_round(takes):
-    prepared = Prepared({"plain": takes(0.2, {3, 5}), "ours": takes(0.3, {3, 5})})
+    # Two calls come before the first round.
+    prepared = Prepared({"plain": takes(0.2, {5, 7}), "ours": takes(0.3, {5, 7})})
     (row,) = Comparison("case", "plain", lambda _: prepared, {"ours": 1.4}, 2, 7).rows(Setting(CPU, 9))
     assert (row.name, row.unit, row.verdict) == ("case: ours", "x plain", "exceeded")
     assert [row.measured.low, row.measured.median, row.measured.high] == pytest.approx([1.5] * 3)
@@ -49,5 +36,9 @@ def test_the_whole_interval_decides(measured, limit, verdict):
 
 
 def test_peak_memory_is_what_was_taken_at_once():
-    megabytes = [peak_bytes(lambda n=n: [torch.ones(2**20).sum() for _ in range(n)], CPU) / 2**20 for n in (1, 20)]
-    assert megabytes == pytest.approx([4, 4], abs=3)
+    def one_after_another(count):
+        # No tensor is kept: it would lie between the places of two, and neither could be used again.
+        return lambda: [torch.ones(2**20).sum().item() for _ in range(count)]
+
+    # 4 MB at once, 80 MB in all; an allocator may take a place or two more.
+    assert all(3 < peak_bytes(one_after_another(count), CPU) / 2**20 < 20 for count in (1, 20))

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from neuronal.nn.farkas import FarkasLinear
 from neuronal.nn.geometric import GeometricLinear
+from tests.geometry.networks import Does, linear
 
 
 class Residual(nn.Module):
@@ -38,30 +39,19 @@ class NormAndSkip(nn.Module):
         return F.relu(h + self.norm(self.branch(h)))
 
 
-class NoHead(nn.Module):
-    """Scores that do not come from a linear layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(6, 12)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.relu(self.first(x)).view(-1, 3, 4).mean(2)
-
-
-class Pooled(nn.Module):
+def pooled() -> nn.Module:
     """Convolutions with pools of both kinds and batch norm."""
+    first = (nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(3, stride=2, padding=1))
+    second = (nn.Conv2d(4, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    model = nn.Sequential(*first, *second, nn.Linear(4, 3))
+    model[1].running_mean.uniform_(-0.2, 0.2)
+    model[1].running_var.uniform_(0.5, 2)
+    return model
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv, self.norm, self.more = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3)
-        self.last = nn.Linear(4, 3)
-        self.norm.running_mean.uniform_(-0.2, 0.2)
-        self.norm.running_var.uniform_(0.5, 2)
 
-    def forward(self, x: Tensor) -> Tensor:
-        h = F.max_pool2d(F.relu(self.norm(self.conv(x))), 3, stride=2, padding=1)
-        return self.last(F.adaptive_avg_pool2d(F.relu(self.more(h)), 1).flatten(1))
+def without_head() -> nn.Module:
+    """Scores that do not come from a linear layer."""
+    return nn.Sequential(nn.Linear(6, 12), nn.ReLU(), Does(lambda h: h.view(-1, 3, 4).mean(2)))
 
 
 def kinked(kink: nn.Module) -> nn.Module:
@@ -87,8 +77,8 @@ NETWORKS = {
     "clamp": lambda: kinked(nn.Hardtanh()),
     "linear": lambda: nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3)),
     "residual": Residual,
-    "no_head": NoHead,
-    "pooled": Pooled,
+    "no_head": without_head,
+    "pooled": pooled,
     "geometric": lambda: nn.Sequential(GeometricLinear(6, 9), nn.ReLU(), nn.Linear(9, 3)),
     "farkas": lambda: nn.Sequential(FarkasLinear(6, 9), nn.ReLU(), nn.Linear(9, 3)),
 }
@@ -105,6 +95,13 @@ def same_class_pairs(model: nn.Module, x: Tensor, count: int) -> tuple[Tensor, T
     i, j = torch.triu_indices(len(x), len(x), 1)
     keep = torch.nonzero(y[i] == y[j]).flatten()[:count]
     return x[i[keep]], x[j[keep]]
+
+
+def same_class_sets(model: nn.Module, x: Tensor, size: int, count: int) -> list[Tensor]:
+    """So many sets of inputs of the class that is predicted most."""
+    with torch.no_grad():
+        y = model(x).argmax(1)
+    return list(x[y == y.mode().values][: size * count].split(size))
 
 
 def weights(count: int, vertices: int, seed: int = 0) -> Tensor:
@@ -126,7 +123,7 @@ def counterexamples(model: nn.Module, points: Tensor, label: int, promise: str, 
 
 def margins(model: nn.Module, x: Tensor, label: int) -> Tensor:
     """The lead of the label over the best other class."""
-    scores = model(x)
+    scores = model(x.clone())  # the model may work in place
     others = scores.clone()
     others[:, label] = -torch.inf
     return scores[:, label] - others.amax(1)
@@ -174,12 +171,8 @@ def worst_in_ball(model: nn.Module, x: Tensor, label: int, norm: object, radius:
 
 def spike(width: float, at: float, height: float = 2.0) -> nn.Module:
     """One number in: class 0 with a lead of 1, except where a tent of this width takes it away."""
-    first, last = nn.Linear(1, 3), nn.Linear(3, 2)
-    with torch.no_grad():
-        first.weight.fill_(2 / width)
-        first.bias.copy_(torch.tensor([1.0, 0.0, -1.0]) - 2 * at / width)
-        last.weight.copy_(torch.tensor([[0.0, 0.0, 0.0], [height, -2 * height, height]]))
-        last.bias.copy_(torch.tensor([1.0, 0.0]))
+    first = linear([[2 / width]] * 3, [side - 2 * at / width for side in (1.0, 0.0, -1.0)])
+    last = linear([[0.0, 0.0, 0.0], [height, -2 * height, height]], [1.0, 0.0])
     return nn.Sequential(first, nn.ReLU(), last)
 
 

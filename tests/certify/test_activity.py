@@ -22,6 +22,7 @@ from neuronal.nn.farkas import FarkasLinear
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from neuronal.nn.zero_bias import ZeroBiasLinear
 from tests.certify.networks import NormAndSkip
+from tests.geometry.networks import linear
 from tests.models.networks import small
 
 
@@ -96,9 +97,7 @@ def test_verdicts_of_small_layers_everywhere(m, n, seed):
 
 
 def test_two_units_that_face_each_other_by_hand():
-    layer = nn.Linear(1, 2)
-    layer.weight.data = torch.tensor([[1.0], [-1.0]])
-    layer.bias.data = torch.tensor([0.3, -0.2])
+    layer = linear([[1.0], [-1.0]], [0.3, -0.2])
     certificate = certify_layer(layer)
     assert certificate.verdict == "certified"
     assert certificate.evidence.margin == pytest.approx(0.05)
@@ -145,9 +144,7 @@ def test_silenced_convolutions(shape):
 
 
 def test_units_dead_on_the_box_and_dead_on_data_are_told_apart():
-    layer = nn.Linear(1, 3)
-    layer.weight.data = torch.tensor([[1.0], [1.0], [-1.0]])
-    layer.bias.data = torch.tensor([0.0, -2.0, -0.9])
+    layer = linear([[1.0], [1.0], [-1.0]], [0.0, -2.0, -0.9])
     certificate = certify_layer(layer, (-1.0, 1.0), data=torch.tensor([[0.5], [0.2]]))
     assert certificate.evidence.dead_on_box == (1,)
     assert certificate.evidence.dead_on_data == (1, 2)
@@ -192,12 +189,7 @@ def test_a_large_layer_is_answered_honestly():
 
 @pytest.mark.parametrize(
     ("name", "neuron", "norm"),
-    [
-        ("fcn", "standard", "none"),
-        ("cnn", "standard", "batch"),
-        ("cnn", "geometric", "none"),
-        ("resnet9", "zero_bias", "none"),
-    ],
+    [("fcn", "standard", "none"), ("cnn", "geometric", "none"), ("resnet9", "zero_bias", "none")],
 )
 def test_networks_are_refuted_by_the_model_itself(name, neuron, norm):
     model = small(name, neuron, norm=norm)
@@ -264,23 +256,25 @@ def test_a_point_has_an_interval_no_wider_than_rounding():
     assert (high - low).max() < 1e-12
 
 
-def test_doors_say_what_they_need():
-    with pytest.raises(ValueError, match="a network needs box"):
-        certify_activity(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
-    with pytest.raises(ValueError, match="above 0, where ReLU bends"):
-        certify_activity(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (torch.zeros(2), torch.ones(2)), cutoff=-1.0)
-    with pytest.raises(ValueError, match="got numbers"):
-        certify_activity(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (0.0, 1.0))
-    with pytest.raises(ValueError, match="finite sides"):
-        certify_activity(nn.Linear(2, 2), (0.0, float("inf")))
-    with pytest.raises(ValueError, match="low <= high"):
-        certify_activity(nn.Linear(2, 2), (1.0, 0.0))
-    with pytest.raises(ValueError, match="fit one input of 2"):
-        certify_activity(nn.Linear(2, 2), (torch.zeros(3), torch.ones(3)))
-    with pytest.raises(TypeError, match="not affine"):
-        certify_activity(ImplicitBiasLinear(2, 2))
-    with pytest.raises(ValueError, match="no ReLU"):
-        certify_activity(nn.Sequential(nn.Linear(2, 2)), (torch.zeros(2), torch.ones(2)))
+NETWORK, UNIT = nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (torch.zeros(2), torch.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("model", "box", "options", "error", "message"),
+    [
+        (NETWORK, None, {}, ValueError, "a network needs box"),
+        (NETWORK, UNIT, {"cutoff": -1.0}, ValueError, "above 0, where ReLU bends"),
+        (NETWORK, (0.0, 1.0), {}, ValueError, "got numbers"),
+        (nn.Linear(2, 2), (0.0, float("inf")), {}, ValueError, "finite sides"),
+        (nn.Linear(2, 2), (1.0, 0.0), {}, ValueError, "low <= high"),
+        (nn.Linear(3, 2), UNIT, {}, ValueError, "fit one input of 3"),
+        (ImplicitBiasLinear(2, 2), None, {}, TypeError, "not affine"),
+        (nn.Sequential(nn.Linear(2, 2)), UNIT, {}, ValueError, "no ReLU"),
+    ],
+)
+def test_what_cannot_be_asked_is_named(model, box, options, error, message):
+    with pytest.raises(error, match=message):
+        certify_activity(model, box, **options)
 
 
 class Shifted(nn.Module):

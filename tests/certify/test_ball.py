@@ -12,6 +12,7 @@ from neuronal.certify.ball import certify_ball
 from neuronal.certify.branch import Budget
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from tests.certify.networks import NETWORKS, inputs, network, on_sphere, worst_in_ball
+from tests.geometry.networks import linear
 
 
 @pytest.mark.parametrize("norm", [2, "inf"])
@@ -50,12 +51,8 @@ def test_a_linear_network_has_its_distance_to_the_boundary():
 
 
 def test_the_region_ends_at_the_nearest_kink():
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)).double()
-    with torch.no_grad():
-        model[0].weight.copy_(torch.eye(2))
-        model[0].bias.copy_(torch.tensor([0.0, 5.0]))
-        model[2].weight.copy_(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
-        model[2].bias.zero_()
+    first, last = linear([[1.0, 0.0], [0.0, 1.0]], [0.0, 5.0]), linear([[0.0, 1.0], [0.0, 0.0]], [0.0, 0.0])
+    model = nn.Sequential(first, nn.ReLU(), last).double()
     e = certify_ball(model, torch.tensor([0.25, 0.0], dtype=torch.float64)).evidence
     assert e.region_only == pytest.approx(0.25)
     assert e.region == pytest.approx(0.25, rel=2e-3)
@@ -63,10 +60,7 @@ def test_the_region_ends_at_the_nearest_kink():
 
 
 def test_ties_implicit_bias_memory_and_wrong_norms():
-    tie = nn.Linear(2, 2)
-    with torch.no_grad():
-        tie.weight.fill_(1.0)
-        tie.bias.zero_()
+    tie = linear([[1.0, 1.0], [1.0, 1.0]], [0.0, 0.0])
     assert certify_ball(tie, torch.ones(2)).verdict == "unknown"
     c = certify_ball(nn.Sequential(nn.Linear(2, 3), ImplicitBiasLinear(3, 3)), torch.ones(2))
     assert c.verdict == "unknown"
@@ -79,13 +73,8 @@ def test_ties_implicit_bias_memory_and_wrong_norms():
 @pytest.mark.parametrize("norm", [2, "inf"])
 def test_generators_whose_squares_underflow_still_reach(norm):
     """relu(x + y + 1/2) and relu(-x - y - 1/2) in tiny units: class 1 from x + y = -2/3 on."""
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)).double()
-    for layer, weight, bias in (
-        (model[0], [[1e-170, 1e-170], [-1e-170, -1e-170]], [0.5e-170, -0.5e-170]),
-        (model[2], [[1e170, 0.0], [0.0, 30e170]], [5.0, 0.0]),
-    ):
-        layer.weight.data = torch.tensor(weight, dtype=torch.float64)
-        layer.bias.data = torch.tensor(bias, dtype=torch.float64)
+    first = linear([[1e-170, 1e-170], [-1e-170, -1e-170]], [0.5e-170, -0.5e-170], torch.float64)
+    model = nn.Sequential(first, nn.ReLU(), linear([[1e170, 0.0], [0.0, 30e170]], [5.0, 0.0], torch.float64))
     certificate = certify_ball(model, torch.zeros(2, dtype=torch.float64), norm=norm)
     distance = 2 / 3 / (2 if norm == "inf" else 2**0.5)
     assert certificate.verdict == "unknown" or certificate.evidence.radius < distance

@@ -114,12 +114,17 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_layers_and_activity(name):
+def judged(name):
+    """A layer, its box and its certificate."""
     torch.manual_seed(3)
     make, box = LAYERS[name]
     layer = make()
-    certificate = certify_activity(layer, box)
+    return layer, box, certify_activity(layer, box)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_and_activity(name):
+    layer, box, certificate = judged(name)
     assert certificate.verdict == ("refuted" if "silent" in name else "certified")
     assert check(certificate, layer)
     if certificate.verdict == "refuted":
@@ -136,10 +141,7 @@ def test_layers_and_activity(name):
 
 @pytest.mark.parametrize("name", ["everywhere", "box", "conv", "grouped"])
 def test_mistakes_in_multipliers_are_caught(name):
-    torch.manual_seed(3)
-    make, box = LAYERS[name]
-    layer = make()
-    certificate = certify_activity(layer, box)
+    layer, _, certificate = judged(name)
     lam = certificate.evidence.multipliers
     values = list(lam) if isinstance(lam, tuple) else lam.tolist()
     top = max(range(len(values)), key=lambda i: values[i])
@@ -159,10 +161,7 @@ def test_mistakes_in_multipliers_are_caught(name):
 
 @pytest.mark.parametrize("name", ["everywhere", "box", "conv", "farkas", "farkas, maximum", "residual"])
 def test_a_dropped_bias_is_caught(name):
-    torch.manual_seed(3)
-    make, box = LAYERS[name]
-    layer = make()
-    certificate = certify_activity(layer, box)
+    layer, box, certificate = judged(name)
     assert check(certificate, layer)
     with torch.no_grad():
         if isinstance(layer, FarkasLinear | FarkasResidual):

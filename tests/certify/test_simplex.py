@@ -13,17 +13,22 @@ from neuronal.certify.segment import certify_segment
 from neuronal.certify.simplex import certify_cone, certify_hull
 from neuronal.geometry.regions import regions_2d
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
-from tests.certify.networks import NETWORKS, counterexamples, inputs, network, spike, worst_by_gradient
+from tests.certify.networks import (
+    NETWORKS,
+    counterexamples,
+    inputs,
+    network,
+    same_class_sets,
+    spike,
+    worst_by_gradient,
+)
+from tests.geometry.networks import linear
 
 
 def groups(model: nn.Module, name: str, size: int, count: int) -> list[torch.Tensor]:
-    """Sets of inputs with one predicted class."""
-    x = inputs(name, 200)
-    with torch.no_grad():
-        y = model(x).argmax(1)
-    chosen = x[y == y.mode().values]
-    sets = chosen[: len(chosen) // size * size].split(size)[:count]
-    return [points[:1] + 0.2 * (points - points[:1]) for points in sets]
+    """Sets of inputs with one predicted class, near together."""
+    sets = same_class_sets(model, inputs(name, 200), size, count)
+    return [points[:1] + 0.2 * (points - points[:1]) for points in sets if len(points) == size]
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
@@ -80,10 +85,8 @@ def leads_everywhere(model: nn.Module, points: torch.Tensor, label: int) -> bool
 @pytest.mark.parametrize("name", NETWORKS)
 def test_triangles_are_all_decided_as_planes_say(name):
     model = network(name)
-    x = inputs(name, 200)
-    y = model(x).argmax(1)
     verdicts = []
-    for points in x[y == y.mode().values][:18].split(3):
+    for points in same_class_sets(model, inputs(name, 200), 3, 6):
         c = certify_hull(model, points, budget=Budget(bounds=1))
         verdicts.append(c.verdict)
         assert (c.verdict == "certified") == leads_everywhere(model, points, c.evidence.label)
@@ -91,32 +94,22 @@ def test_triangles_are_all_decided_as_planes_say(name):
 
 
 def test_a_narrow_counterexample_that_no_bisection_finds():
-    tent = spike(1e-5, at=0.2345)
-    model = nn.Sequential(nn.Linear(3, 1), *tent)
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[1.0, 1.0, 1.0]]))
-        model[0].bias.zero_()
+    model = nn.Sequential(linear([[1.0, 1.0, 1.0]], [0.0]), *spike(1e-5, at=0.2345)).double()
     points = torch.tensor([[0.0, 0.0, 0.0], [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]]).double()
-    model.double()
     assert certify_hull(model, points, budget=Budget(bounds=50, exact=False)).verdict == "unknown"
     assert certify_hull(model, points, budget=Budget(bounds=50)).verdict == "refuted"
 
 
 def test_a_tie_stays_open_and_says_so():
-    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    with torch.no_grad():
-        model[0].weight.copy_(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]))
-        model[2].weight.copy_(torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
-        for layer in (model[0], model[2]):
-            layer.bias.zero_()
+    model = nn.Sequential(linear([[1.0, -1.0], [-1.0, 1.0]]), nn.ReLU(), linear([[1.0, 1.0], [0.0, 0.0]]))
     points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.2, 0.9]])  # |x - y| against 0: equal on the diagonal
     c = certify_hull(model, points)
     assert c.verdict == "unknown"
     assert "tell apart" in c.reason
 
 
-def zero_bias(seed: int = 0) -> nn.Module:
-    torch.manual_seed(seed)
+def zero_bias() -> nn.Module:
+    torch.manual_seed(0)
     return nn.Sequential(nn.Linear(6, 12, bias=False), nn.ReLU(), nn.Linear(12, 3, bias=False))
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 import torch
@@ -133,11 +134,8 @@ def test_a_stopped_comparison_keeps_its_cells_and_goes_on(number, code, call):
 
 
 def test_stopping_a_fresh_sweep_counts_only_its_own_cells(call, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
     call(COMPARE)
-    monkeypatch.setattr(engine, "trained", stop)
+    monkeypatch.setattr(engine, "trained", Mock(side_effect=KeyboardInterrupt))
     code, _, err = call(f"{COMPARE} --fresh")
     assert code == 130
     assert "0 of 2 cells" in err
@@ -145,15 +143,9 @@ def test_stopping_a_fresh_sweep_counts_only_its_own_cells(call, monkeypatch):
 
 
 def test_a_full_disk_is_said_and_finished_cells_are_kept(call, monkeypatch):
-    real, written = engine.write, []
-
-    def full_at_the_second(record, folder):
-        if written:
-            raise OSError(28, "No space left on device")
-        written.append(real(record, folder))
-        return written[-1]
-
-    monkeypatch.setattr(engine, "write", full_at_the_second)
+    # DEFAULT: the real one writes.
+    disk = Mock(wraps=engine.write, side_effect=[DEFAULT, OSError(28, "No space left on device")])
+    monkeypatch.setattr(engine, "write", disk)
     code, _, err = call(COMPARE)
     assert code == 1
     last = err.splitlines()[-1]
@@ -194,19 +186,16 @@ def test_a_diverging_training_says_where_and_keeps_the_last_good_state(call):
 
 
 def full_log(patch):
-    def full(*_):
-        raise OSError(28, "No space left on device", "runs/digits-standard/log.jsonl")
-
-    patch.setattr("neuronal.train.log.Log.__call__", full)
+    full = OSError(28, "No space left on device", "runs/digits-standard/log.jsonl")
+    patch.setattr("neuronal.train.log.Log.__call__", Mock(side_effect=full))
 
 
 def full_at_the_very_end(patch):
-    def full(*_, **__):
-        raise SafetensorError("I/O error: No space left on device (os error 28)")
+    full = SafetensorError("I/O error: No space left on device (os error 28)")
 
     def save(model, path):
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr("safetensors.torch.save_file", full)
+        with patch.context() as inner:
+            inner.setattr("safetensors.torch.save_file", Mock(side_effect=full))
             save_model(model, path)
 
     patch.setattr("neuronal.convert.checkpoint.save_model", save)

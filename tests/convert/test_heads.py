@@ -51,7 +51,18 @@ def test_a_model_without_classes_has_no_output_layer():
     assert {type(module) for module in converted.children()} == {FarkasLinear}
 
 
-@pytest.mark.parametrize("name", ["test_resnet", "test_vit", "efficientvit_m0"])
+@pytest.mark.parametrize("name", ["fc", "classifier", "head", "heads"])
+def test_a_head_that_was_taken_off_is_none(name):
+    """As people do with torchvision's: ``model.fc = nn.Identity()``."""
+    model = nn.Sequential()
+    model.body, model.last = nn.Linear(4, 4), nn.Linear(4, 4)
+    setattr(model, name, nn.Linear(4, 2))
+    assert [type(module) for module in convert(model, "farkas").model] == [FarkasLinear, FarkasLinear, nn.Linear]
+    setattr(model, name, nn.Identity())
+    assert [type(module) for module in convert(model, "farkas").model] == [FarkasLinear, FarkasLinear, nn.Identity]
+
+
+@pytest.mark.parametrize("name", ["test_resnet", "test_vit", "efficientvit_m0", "shvit_s1"])
 def test_timm_networks_without_a_head_are_converted_to_the_last_layer(name):
     vision()
     import timm
@@ -65,12 +76,21 @@ def test_timm_networks_without_a_head_are_converted_to_the_last_layer(name):
     assert any(isinstance(module, FarkasLinear | FarkasConv2d) for module in conversion.model.modules())
 
 
-def test_timm_networks_with_two_heads_keep_both():
+HEADS = {
+    "levit_128s": ["head.linear", "head_dist.linear"],
+    "repvit_m0_9": ["head.head.l", "head.head_dist.l"],
+    "crossvit_tiny_240": ["head.0", "head.1"],
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_timm_networks_with_two_heads_keep_both(name):
     vision()
     import timm
 
-    conversion = convert(timm.create_model("levit_128s"), "farkas")
+    conversion = convert(timm.create_model(name), "farkas")
     left = [change.path for change in conversion.changes if "the output layer" in change.note]
-    assert sorted(left) == ["head.linear", "head_dist.linear"]
-    x = torch.randn(2, 3, 224, 224)
+    assert sorted(left) == HEADS[name]
+    side = 240 if "240" in name else 224
+    x = torch.randn(2, 3, side, side)
     assert conversion.model.eval()(x).shape == (2, 1000)

@@ -7,15 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neuronal.core.files import (
-    Damaged,
-    make_writable,
-    plain_json,
-    read_sealed,
-    set_aside,
-    write_sealed,
-    write_whole,
-)
+from neuronal.core.files import Damaged, plain_json, read_sealed, write_sealed, write_whole
+from tests.damage import no_space
 
 VALUES = {"a": [1, 2.5, "text é"], "b": {"c": None, "accuracy": 0.123456789}}
 
@@ -53,13 +46,9 @@ def test_not_a_number_is_never_written(tmp_path):
 def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_whole(path, "old")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     for step in ("fsync", "replace"):
         with monkeypatch.context() as patch:
-            patch.setattr(os, step, full)
+            patch.setattr(os, step, no_space)
             with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
                 write_whole(path, "new")
     assert path.read_text() == "old"
@@ -80,21 +69,6 @@ def test_a_written_file_has_the_usual_permissions(tmp_path):
     write_whole(tmp_path / "ours", "")
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "ours")}
     assert len(modes) == 1
-
-
-def test_setting_aside_loses_nothing(tmp_path):
-    for number in (1, 2):
-        (tmp_path / "a.json").write_text(str(number))
-        assert set_aside(tmp_path / "a.json") == tmp_path / f"a.damaged{number}"
-    assert (tmp_path / "a.damaged1").read_text() == "1"
-
-
-def test_make_writable_makes_folders_and_leaves_nothing_in_them(tmp_path):
-    make_writable(tmp_path / "a" / "b")
-    assert not list((tmp_path / "a" / "b").iterdir())
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"Not a directory|File exists"):
-        make_writable(tmp_path / "file" / "c")
 
 
 def test_json_for_people_is_the_same_json():

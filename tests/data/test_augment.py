@@ -1,7 +1,5 @@
 """Every transform of a batch against a loop over its images in numpy, with the same random numbers."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -154,9 +152,7 @@ def test_nothing_asked_for_is_nothing_done():
     assert generator.get_state().equal(before)
 
 
-def test_a_description_survives_json():
-    assert Augment.from_json(json.loads(json.dumps(EVERYTHING.to_json()))) == EVERYTHING
-    assert Augment.from_json(Augment().to_json()) == Augment()
+def test_lists_and_tuples_are_the_same_description():
     assert hash(Augment(contrast=[0, 1])) == hash(Augment(contrast=(0.0, 1.0)))
 
 
@@ -171,12 +167,11 @@ def test_a_description_survives_json():
         ({"cutout_fill": "means"}, "Unknown fill of cutout 'means'. Did you mean 'mean'"),
         ({"resized_crop": (0.0, 1.0)}, "resized_crop needs a smallest and a largest share"),
         ({"resized_crop": (0.5,)}, "resized_crop needs a smallest and a largest share"),
-        ({"rotate": 3}, "Unknown change of images 'rotate'"),
     ],
 )
 def test_a_description_that_makes_no_sense(values, reason):
     with pytest.raises(ValueError, match=reason):
-        Augment.from_json(values)
+        Augment(**values)
 
 
 def test_rows_of_a_table_cannot_be_cropped():

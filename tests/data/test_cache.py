@@ -9,6 +9,7 @@ import torch
 from neuronal.data import cache as cache_module
 from neuronal.data.cache import kept
 from neuronal.data.catalogue import load, locate
+from tests.damage import cut, empty, flip_a_bit, no_space
 from tests.data.made_up import write_set
 
 
@@ -52,16 +53,11 @@ def test_writing_to_a_loaded_tensor_does_not_reach_the_cache(root, only_from_cac
     assert load("mnist").train.stored.equal(before)
 
 
-def test_a_changed_source_is_read_again(root):
+def test_a_changed_or_touched_source_is_read_again(root, monkeypatch):
     write_set(root)
     load("mnist")
     write_set(root, num_train=7)
     assert len(load("mnist").train) == 7
-
-
-def test_a_touched_source_is_read_again(root, monkeypatch):
-    write_set(root)
-    load("mnist")
     file = root / "mnist/test-00000-of-00001.parquet"
     os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))
     monkeypatch.setattr("neuronal.data.parquet.decode", lambda *_: 1 / 0)
@@ -69,16 +65,10 @@ def test_a_touched_source_is_read_again(root, monkeypatch):
         load("mnist")
 
 
-def flip_a_bit(file):
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(bytes(content))
-
-
 DAMAGES = {
     **{f"a bit of {part}": (f"{part}.npy", flip_a_bit) for part in ("train_x", "train_y", "test_x", "test_y")},
-    "cut": ("train_x.npy", lambda file: file.write_bytes(file.read_bytes()[:-50])),
-    "empty": ("train_y.npy", lambda file: file.write_bytes(b"")),
+    "cut": ("train_x.npy", cut),
+    "empty": ("train_y.npy", empty),
     "gone": ("test_x.npy", lambda file: file.unlink()),
     "foreign": ("test_y.npy", lambda file: file.write_text("hello")),
     "no seal": ("seal.json", lambda file: file.write_text("{}")),
@@ -118,11 +108,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_done_without(root, tmp_path,
 
 def test_a_full_disk_leaves_nothing_behind(root, cache, monkeypatch):
     write_set(root)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(cache_module.np, "save", full)
+    monkeypatch.setattr(cache_module.np, "save", no_space)
     with pytest.warns(UserWarning, match="No space left on device"):
         assert len(load("mnist").train) == 12
     assert list(cache.iterdir()) == []

@@ -1,9 +1,7 @@
 import pytest
 import torch
 
-from neuronal.data.catalogue import load
-from neuronal.data.dataset import Dataset, Split, shuffled_batches
-from neuronal.names import UnknownName
+from neuronal.data.dataset import Dataset, Split
 
 
 def test_a_split_needs_as_many_labels_as_inputs():
@@ -26,19 +24,6 @@ def test_held_out_is_balanced_disjoint_complete_and_fixed_by_the_seed():
 def test_held_out_refuses_what_is_not_a_fraction(fraction):
     with pytest.raises(ValueError, match=r"needs to be in \[0, 1\)"):
         Split(torch.zeros(2), torch.zeros(2)).held_out(fraction, 0)
-
-
-def test_batches_are_every_row_once_in_a_new_order_each_time():
-    random = torch.Generator().manual_seed(0)
-    first, second = (list(shuffled_batches(10, 4, random)) for _ in range(2))
-    assert [len(batch) for batch in first] == [4, 4, 2]
-    assert sorted(torch.cat(first).tolist()) == list(range(10))
-    assert torch.cat(first).tolist() != torch.cat(second).tolist()
-
-
-def test_an_unknown_dataset_is_named():
-    with pytest.raises(UnknownName, match=r"Unknown dataset 'digit'. Did you mean 'digits'\?"):
-        load("digit")
 
 
 def test_the_checksum_is_that_of_the_contents():

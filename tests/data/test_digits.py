@@ -11,7 +11,5 @@ def test_the_images_are_the_published_ones():
     assert x.shape == (1797, 1, 8, 8)
     # Counts per class as the UCI repository states them for this file.
     assert y.bincount().tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-    # The first image, a zero, pixel by pixel.
-    assert (16 * x[0, 0]).int().tolist()[:2] == [[0, 0, 5, 13, 9, 1, 0, 0], [0, 0, 13, 15, 10, 15, 5, 0]]
     pixels = (16 * x).to(torch.uint8).numpy().tobytes()
     assert hashlib.sha256(pixels).hexdigest() == "8f26b2bd9d135c256808f68f14fdabddde6d9c7f869ae419704b051f0f14b3b3"

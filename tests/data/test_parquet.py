@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from neuronal.data.catalogue import load
+from tests.damage import cut, empty
 from tests.data.made_up import encoded, pixels, write_parquet, write_set
 
 
@@ -80,10 +81,6 @@ def rewrite(change):
     return damage
 
 
-def cut(file):
-    file.write_bytes(file.read_bytes()[:-100])
-
-
 def spoil_a_page(file):
     content = bytearray(file.read_bytes())
     content[4:60] = bytes(56)
@@ -92,7 +89,7 @@ def spoil_a_page(file):
 
 DAMAGES = {
     "truncated file": (cut, "cannot be read as parquet"),
-    "empty file": (lambda file: file.write_bytes(b""), "cannot be read as parquet"),
+    "empty file": (empty, "cannot be read as parquet"),
     "foreign file": (lambda file: file.write_text("a,b\n1,2\n" * 50), "cannot be read as parquet"),
     "spoilt page": (spoil_a_page, "damaged after row 0"),
     "no image column": (rewrite(lambda x, y, c: c.update(image="photo")), "needs a column called image or img"),

@@ -43,6 +43,8 @@ def test_a_whole_is_a_whole_and_the_seed_decides():
 def test_what_is_no_fraction_is_refused(share):
     with pytest.raises(ValueError, match=r"needs to be in \(0, 1\]"):
         fraction(split_of([0, 1]), share, 0)
+    with pytest.raises(ValueError, match=r"needs to be in \(0, 1\]"):
+        redrawn(moons(), share, 0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,5 +95,3 @@ def test_every_row_is_in_one_part_and_seeds_differ():
 def test_a_share_of_the_rows():
     few = redrawn(moons(num_train=70, num_test=30), 0.5, 3)
     assert (len(few.train), len(few.test)) == (40, 10)
-    with pytest.raises(ValueError, match="share of rows"):
-        redrawn(moons(), 1.5, 0)

@@ -72,28 +72,15 @@ def test_changed_data_are_noticed_and_unchanged_ones_are_not(study, tmp_path, ma
 def test_a_report_says_that_the_data_have_changed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table(tmp_path / "own.csv")
-    words = [
-        "compare",
-        "--data",
-        "own.csv",
-        "--model",
-        "mlp1",
-        "--epochs",
-        "1",
-        "--neurons",
-        "standard",
-        "--seeds",
-        "0",
-    ]
-    assert cli.main(words) == 0
+    words = "compare --data own.csv --model mlp1 --epochs 1 --neurons standard --seeds 0"
+    assert cli.main(words.split()) == 0
     assert cli.main(["report", "runs/own-mlp1"]) == 0
     assert "changed" not in capsys.readouterr().err
     table(tmp_path / "own.csv", 0.5)
     assert cli.main(["report", "runs/own-mlp1"]) == 0
-    assert "the data at own.csv have changed since these cells were trained" in capsys.readouterr().err
-    assert cli.main(words) == 0
-    said = " ".join(capsys.readouterr().err.split())
-    assert "its cell counts as not trained: the data at own.csv have changed since; the file is kept as" in said
+    assert "the data at own.csv have changed since" in capsys.readouterr().err
+    assert cli.main(words.split()) == 0
+    assert "the data at own.csv have changed since" in " ".join(capsys.readouterr().err.split())
 
 
 def accuracy_of(recipe, model):
@@ -121,21 +108,3 @@ def test_a_network_is_that_of_its_record_and_of_the_data_as_they_are(quick, tmp_
     said.clear()
     Work(folder, say=said.append).network(recipe, 0)
     assert said == []
-
-
-def test_rows_are_made_again_where_data_have_changed(quick, tmp_path):
-    place = tmp_path / "own.csv"
-    recipe = replace(quick, data=str(place), seeds=(0,), epochs=1, probes=())
-    made = []
-
-    def rows():
-        work = Work(tmp_path / "runs")
-        return work.rows([recipe], {"procedure": "p"}, lambda record, model: made.append(1) or {"data": record.data})
-
-    table(place)
-    first = rows()
-    assert rows() == first
-    assert len(made) == 1
-    table(place, shift=1.0)
-    assert rows() == [{"data": load(recipe.data).checksum()}] != first
-    assert len(made) == 2

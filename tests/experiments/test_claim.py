@@ -1,6 +1,7 @@
 """What several processes want at once is made once, and a claim ends with its process."""
 
 import sys
+from multiprocessing import get_context
 from subprocess import PIPE, Popen
 
 import pytest
@@ -11,7 +12,6 @@ from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import Watch
 from neuronal.experiments.work import Work
-from tests.experiments.side_by_side import made_by_two
 
 pytestmark = pytest.mark.timeout(120)
 RECIPE = Recipe("quick", model="fcn", widths=(4,), epochs=1, probes=(), seeds=(0, 1, 2, 3))
@@ -45,7 +45,16 @@ def parts(folder, made):
 
 @pytest.mark.parametrize("work", [cells, rows, parts])
 def test_two_processes_make_everything_once(work, tmp_path):
-    assert made_by_two(work, tmp_path) == [0, 1, 2, 3]
+    context = get_context("spawn")
+    made = context.Queue()
+    workers = [context.Process(target=work, args=(tmp_path, made)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert sorted(made.get(timeout=5) for _ in range(4)) == [0, 1, 2, 3]
+    assert made.empty()
 
 
 def test_a_claim_ends_with_its_process(tmp_path):

@@ -31,10 +31,7 @@ def test_differences_against_scipys_paired_interval():
     assert difference({0: 1.0}, {0: 0.0}).low is None
     assert not difference({0: 1.0}, {0: 0.0}).is_shown
     assert difference({0: 1.0, 1: 1.01}, {0: 0.0, 1: 0.0}).is_shown
-
-
-def test_equal_differences_have_no_interval():
-    """Two seeds that differ by the same one image say nothing about chance."""
+    # Two seeds that differ by the same one image say nothing about chance.
     same = difference({0: 0.902, 1: 0.932}, {0: 0.9, 1: 0.93})
     assert same.mean == pytest.approx(0.002)
     assert same.low is None

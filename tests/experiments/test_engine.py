@@ -1,11 +1,10 @@
 """Every engine gives the records of one process, whatever dies."""
 
-import os
 import random
-import signal
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import active_children
 
@@ -41,32 +40,27 @@ def test_processes_give_the_records_of_one_process(grid, tmp_path):
     assert (len(again.reused), again.trained) == (6, [])
 
 
-class Killer(threading.Thread):
-    """Kills workers at random, as someone short of memory would."""
+@contextmanager
+def killing(times, seed=0):
+    """Workers are killed at random, as by someone short of memory."""
+    chance, killed, done = random.Random(seed), [], threading.Event()
 
-    def __init__(self, times, seed=0):
-        super().__init__(daemon=True)
-        self.times, self.killed, self.done = times, 0, threading.Event()
-        self.random = random.Random(seed)
+    def kill():
+        while len(killed) < times and not done.wait(chance.uniform(0.05, 0.3)):
+            if workers := active_children():
+                killed.append(chance.choice(workers))
+                killed[-1].kill()
 
-    def run(self):
-        while self.killed < self.times and not self.done.wait(self.random.uniform(0.05, 0.3)):
-            workers = [child for child in active_children() if child.pid]
-            if workers:
-                os.kill(self.random.choice(workers).pid, signal.SIGKILL)
-                self.killed += 1
-
-    def __enter__(self):
-        self.start()
-
-    def __exit__(self, *_):
-        self.done.set()
-        self.join()
-        assert self.killed > 0
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    yield
+    done.set()
+    killer.join()
+    assert killed
 
 
 def test_workers_killed_at_random_change_nothing(grid, tmp_path):
-    with Killer(4):
+    with killing(4):
         disturbed = swept(grid, tmp_path / "a", Processes(workers=2, tries=50))
     assert disturbed == swept(grid, tmp_path / "b")
 
@@ -75,7 +69,7 @@ def test_a_cell_that_always_kills_its_worker_is_given_up_and_the_others_are_kept
     sweep(small, tmp_path)
     # Long cells, so that each meets the killer.
     long = replace(grid, recipe=replace(grid.recipe, epochs=2000, seeds=(7,)))
-    with Killer(10**6, seed=1), pytest.raises(LostCell, match=r"standard seed \d died 2 times \(exit code -9\)"):
+    with killing(10**6, seed=1), pytest.raises(LostCell, match=r"standard seed \d died 2 times \(exit code -9\)"):
         sweep(long, tmp_path, engine=Processes(workers=1, tries=2))
     assert any(read(path).seed == 0 for path in (tmp_path / "cells").glob("*.json"))
 
@@ -109,24 +103,26 @@ def test_wrong_budgets_are_refused(wrong):
 class Flaky(ThreadPoolExecutor):
     """Every second call fails."""
 
-    calls = 0
+    calls, sound = 0, 1
 
     def submit(self, *words):
         self.calls += 1
-        return super().submit(*words) if self.calls % 2 else super().submit(lambda: 1 / 0)
+        return super().submit(*words) if self.calls % 2 == self.sound else super().submit(lambda: 1 / 0)
 
 
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor, Flaky])
+class Broken(Flaky):
+    """Every call fails."""
+
+    sound = None
+
+
+@pytest.mark.parametrize("pool", [ProcessPoolExecutor, Flaky])
 def test_any_executor(small, tmp_path, pool):
     with pool(1) as executor:
         assert swept(small, tmp_path / "a", Futures(executor)) == swept(small, tmp_path / "b")
 
 
 def test_an_executor_that_always_fails_is_given_up(small, tmp_path):
-    class Broken(ThreadPoolExecutor):
-        def submit(self, *words):
-            return super().submit(lambda: 1 / 0)
-
     with Broken(1) as broken, pytest.raises(LostCell, match="standard seed 0 failed 3 times: division by zero"):
         sweep(small, tmp_path, engine=Futures(broken))
 

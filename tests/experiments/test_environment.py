@@ -51,12 +51,15 @@ def test_the_commit_is_that_of_our_checkout_and_of_no_other(tmp_path, monkeypatc
     assert module._commit() == "unknown"
 
 
+CODE = "from neuronal.ops.one import f\n\ndef g(x):\n    return f(x) + 1\n\nclass A:\n    size: int = 3\n"
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package of one file a room; digests are made anew, before and after."""
     for room in (*module.TRAINING, *module.SHOWING, "experiments"):
         (tmp_path / room).mkdir()
-    (tmp_path / "nn/one.py").write_text("x = 1")
+    (tmp_path / "nn/one.py").write_text(CODE)
     (tmp_path / "names.py").write_text("")
     monkeypatch.setattr(module, "_PACKAGE", tmp_path)
     module._digest.cache_clear()
@@ -69,7 +72,6 @@ def digests():
     return module.arithmetic()["code"], module.code()
 
 
-CODE = "from neuronal.ops.one import f\n\ndef g(x):\n    return f(x) + 1\n\nclass A:\n    size: int = 3\n"
 SAME = {
     "docstrings": '"""A module."""\nfrom neuronal.ops.one import f\n\ndef g(x):\n    """Adds."""\n    return f(x) + 1\n\n'
     'class A:\n    """A class."""\n    size: int = 3\n    """Its size."""\n',
@@ -80,14 +82,12 @@ SAME = {
 
 @pytest.mark.parametrize("code", SAME.values(), ids=SAME)
 def test_the_digest_ignores(package, code):
-    (package / "nn/one.py").write_text(CODE)
     before = digests()
     (package / "nn/one.py").write_text(code)
     assert digests() == before
 
 
 def test_the_digest_does_not_change_when_code_moves(package):
-    (package / "nn/one.py").write_text(CODE)
     before = digests()
     (package / "nn/one.py").rename(package / "ops/two.py")
     assert digests() == before
@@ -99,9 +99,7 @@ def test_the_digest_does_not_change_when_code_moves(package):
 
 @pytest.mark.parametrize("change", ["f(x) + 2", "f(x) + f(1)", "f(x + 1)"])
 def test_the_digest_sees_every_change_of_a_function(package, change):
-    (package / "nn/one.py").write_text(CODE)
     before = digests()
-    assert digests() == before
     (package / "nn/one.py").write_text(CODE.replace("f(x) + 1", change))
     assert all(old != new for old, new in zip(before, digests(), strict=True))
 

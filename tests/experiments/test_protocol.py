@@ -14,7 +14,6 @@ from neuronal.experiments.compare import compare
 from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import read, write
 from neuronal.experiments.run import check, run
-from neuronal.experiments.tune import choose
 from neuronal.report.words import findings
 from neuronal.train.log import read_log
 
@@ -66,22 +65,6 @@ def test_what_is_clean_needs_held_out_data(stopping):
     check(replace(stopping, holdout=0, protocol="published"))
     with pytest.raises(ValueError, match=r"Unknown protocol 'publish'. Did you mean 'published'\?"):
         check(replace(stopping, protocol="publish"))
-
-
-def test_values_are_chosen_by_the_protocol(quick_records):
-    """The value that is best on held-out data is not the one that is best on test data."""
-
-    def planted(lr, held, test, **more):
-        recipe = replace(quick_records[0].recipe, lr=lr, **more)
-        epochs = ({"epoch": 1, "holdout_accuracy": held}, {"epoch": 2, "holdout_accuracy": 0.0})
-        metrics = {"accuracy": test, "best_epoch": 1}
-        return replace(quick_records[0], recipe=recipe, epochs=epochs, metrics=metrics)
-
-    (clean,) = choose([planted(0.1, 0.9, 0.5), planted(0.2, 0.8, 0.6)], "lr")
-    assert (clean.best, clean.curve[0].mean, clean.protocol) == (0.1, 0.9, "clean")
-    rows = [planted(0.1, 0.9, 0.5, protocol="published"), planted(0.2, 0.8, 0.6, protocol="published")]
-    (published,) = choose(rows, "lr")
-    assert (published.best, published.curve[0].mean, published.protocol) == (0.2, 0.5, "published")
 
 
 def test_choices_by_the_training_data_need_no_holdout(quick):

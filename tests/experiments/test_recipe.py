@@ -10,16 +10,18 @@ from neuronal.experiments.run import plan
 from neuronal.names import UnknownName
 from neuronal.train.optim import Plan
 
+options = st.dictionaries(
+    st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=3),
+    max_size=3,
+)
 recipes = st.builds(
     Recipe,
     name=st.text(max_size=9),
     family=st.text(max_size=9),
     widths=st.lists(st.integers(1, 99), max_size=3).map(tuple),
-    model_options=st.dictionaries(
-        st.text(max_size=5),
-        st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=3),
-        max_size=3,
-    ),
+    model_options=options,
+    neuron_options=options,
     lr=st.floats(1e-9, 1e9) | st.integers(1, 9),
     epochs=st.integers(1, 99),
     seeds=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True).map(tuple),
@@ -75,8 +77,9 @@ def test_model_options_are_frozen_pairs_in_any_order():
     assert one.to_json()["model_options"] == {"depth": [1, [2]], "width": 3}
     assert replace(other, model_options={"width": 3, **dict(other.model_options)}) == one
     assert hash(one) == hash(replace(one, model_options=one.model_options))
-    with pytest.raises(ValueError, match=r"model option width needs numbers, text, .* got <object"):
-        Recipe("a", model_options={"width": object()})
+    for kind in ("model", "neuron"):
+        with pytest.raises(ValueError, match=rf"{kind} option width needs numbers, text, .* got <object"):
+            Recipe("a", **{f"{kind}_options": {"width": object()}})
 
 
 def test_wrong_recipes_are_refused():

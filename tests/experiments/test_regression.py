@@ -14,7 +14,6 @@ from neuronal.experiments.cells import Study
 from neuronal.experiments.compare import compare
 from neuronal.experiments.first_look import LEVY
 from neuronal.experiments.run import check, run, trained
-from neuronal.experiments.tune import choose
 from neuronal.report.page import page
 from neuronal.report.terminal import table
 from neuronal.report.words import findings
@@ -73,22 +72,10 @@ def test_tables_words_and_pages_speak_of_rmse_where_lower_is_better(records, tmp
         assert "ccuracy" not in shown
 
 
-def test_the_value_with_the_lowest_rmse_is_chosen(records):
-    def planted(lr, rmse):
-        return replace(records[0], recipe=replace(QUICK, lr=lr), epochs=({"epoch": 1, "holdout_rmse": rmse},))
-
-    (choice,) = choose([planted(0.1, 3.0), planted(0.01, 2.0), planted(0.001, 2.5)], "lr")
-    assert (choice.best, choice.measure) == (0.01, "rmse")
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (
-            {"probes": ("contrast", "dead_units")},
-            "levy is for regression: it has no classes, which contrast would need",
-        ),
-        ({"probes": ("zero_image",)}, "zero_image"),
+        ({"probes": ("contrast", "dead_units")}, "no classes, which contrast would need"),
         ({"wrong_labels": 0.1}, "wrong_labels"),
         ({"monitor": "accuracy"}, "monitor accuracy"),
         ({"loss": "cross_entropy"}, "loss 'cross_entropy' does not go with answers that are numbers"),
@@ -103,16 +90,11 @@ def test_what_makes_no_sense_is_refused_before_training(wrong, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.fixture
-def table_file(tmp_path, monkeypatch):
+def test_the_commands_take_a_table_of_numbers(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    rows = np.random.default_rng(0).normal(size=(60, 3))
-    lines = [f"{a},{b},{100 + 10 * a - 3 * b}" for a, b, _ in rows]
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    lines = [f"{a},{b},{100 + 10 * a - 3 * b}" for a, b in rows]
     (tmp_path / "prices.csv").write_text("size,age,price\n" + "\n".join(lines))
-    return tmp_path / "prices.csv"
-
-
-def test_the_commands_take_a_table_of_numbers(table_file, capsys):
 
     def call(words):
         return cli.main(words.split())

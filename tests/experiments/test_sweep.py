@@ -70,23 +70,6 @@ def test_a_failing_cell_does_not_stop_the_others_and_is_kept(diverging, tmp_path
     assert not listened(study, tmp_path)[1].trained
 
 
-def test_stopping_loses_no_finished_cell(quick_study, tmp_path, monkeypatch):
-    real, calls = engine_module.trained, []
-
-    def stops_at_the_third(recipe, seed, **options):
-        calls.append(seed)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(recipe, seed, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "trained", stops_at_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            sweep(quick_study, tmp_path)
-    _, listener = listened(quick_study, tmp_path)
-    assert (listener.reused, listener.trained) == (ALL[:2], ALL[2:])
-
-
 def test_wrong_names_and_places_are_found_before_training(quick_study, tmp_path, monkeypatch):
     monkeypatch.setattr(engine_module, "trained", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(ValueError, match="Unknown neuron"):

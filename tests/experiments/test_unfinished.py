@@ -5,6 +5,7 @@ from importlib import import_module
 
 import pytest
 
+from neuronal.data.catalogue import load
 from neuronal.experiments import engine as engine_module
 from neuronal.experiments.cells import Listed
 from neuronal.experiments.claim import Claimed
@@ -14,7 +15,11 @@ from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import sweep
 from neuronal.experiments.work import Work
 from neuronal.train import checkpoint, snapshot
+from tests.damage import no_space
 from tests.experiments.listener import Listener, numbers
+
+# The name in the package is that of the function.
+run_module = import_module("neuronal.experiments.run")
 
 
 @pytest.fixture
@@ -76,44 +81,36 @@ def test_a_short_cell_leaves_nothing_but_its_record(recipe, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == [cell_name(recipe, 0)]
 
 
-def other_images(data, held):
+def other_images(name):
+    data = load(name)
     return replace(data, train=data.test)
 
 
-def others_held_out(data, held):
-    stored = data.train.stored.clone()
+def others_held_out(name):
+    """The images that recipe and seed hold out are black."""
+    data = load(name)
+    held, stored = data.train.held_out(0.1, 0)[1], data.train.stored.clone()
     stored[(stored.flatten(1)[:, None] == held.stored.flatten(1)).all(2).any(1)] = 0
     return replace(data, train=replace(data.train, stored=stored))
 
 
-@pytest.mark.parametrize("changed", [other_images, others_held_out])
-def test_what_was_kept_of_other_data_is_not_gone_on_from(recipe, tmp_path, monkeypatch, changed):
+OTHERS = {
+    "images": (run_module, "load", other_images),
+    "images held out": (run_module, "load", others_held_out),
+    "machine": (engine_module, "arithmetic", lambda: {**arithmetic(), "gpu": "another"}),
+    "version": (checkpoint, "_FORMAT", 0),
+}
+
+
+@pytest.mark.parametrize(("module", "name", "value"), OTHERS.values(), ids=OTHERS)
+def test_what_was_kept_with_others_is_not_gone_on_from(recipe, tmp_path, monkeypatch, module, name, value):
     expected, _ = trained_into(tmp_path / "whole", recipe, 0)
-    run_module = import_module("neuronal.experiments.run")
-    real = run_module.load
-
-    def load(name):
-        data = real(name)
-        return changed(data, data.train.held_out(recipe.holdout, 0)[1])
-
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "load", load)
+        patch.setattr(module, name, value)
         assert stopped(tmp_path, recipe).exists()
     record, _, epochs = gone_on(tmp_path, recipe)
     assert epochs == [1, 2, 3, 4]
     assert numbers(record) == numbers(expected)
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "value"),
-    [(engine_module, "arithmetic", lambda: {**arithmetic(), "gpu": "another"}), (checkpoint, "_FORMAT", 0)],
-    ids=["another machine", "another version"],
-)
-def test_what_something_else_kept_is_not_gone_on_from(recipe, tmp_path, monkeypatch, module, name, value):
-    with monkeypatch.context() as patch:
-        patch.setattr(module, name, value)
-        stopped(tmp_path, recipe)
-    assert gone_on(tmp_path, recipe)[2] == [1, 2, 3, 4]
 
 
 def test_what_another_process_removes_meanwhile_stops_nobody(recipe, tmp_path, monkeypatch):
@@ -132,16 +129,10 @@ def test_a_probe_that_has_to_see_every_step_does(recipe, tmp_path):
 
 
 def test_fresh_begins_again(recipe, tmp_path):
-    kept = stopped(tmp_path / "cells", recipe)
-    seen = []
-
-    class Engine(InTurn):
-        def train(self, cells, folder, started, on_epoch):
-            seen.append(kept.exists())
-            return super().train(cells, folder, started, on_epoch)
-
-    sweep(Listed("one", (recipe,)), tmp_path, fresh=True, engine=Engine())
-    assert seen == [False]
+    stopped(tmp_path / "cells", recipe)
+    listener = Listener()
+    sweep(Listed("one", (recipe,)), tmp_path, fresh=True, watch=listener)
+    assert listener.epochs == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -157,12 +148,9 @@ def test_every_engine_goes_on(recipe, tmp_path, engine):
 
 
 def test_a_network_whose_weights_found_no_place_is_not_trained_all_over_again(recipe, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError("No space left on device")
-
     stopped(tmp_path / "cells", recipe)
     with monkeypatch.context() as patch:
-        patch.setattr("neuronal.experiments.work.save_model", full)
+        patch.setattr("neuronal.experiments.work.save_model", no_space)
         with pytest.raises(OSError, match="No space"):
             Work(tmp_path).network(recipe, 0)
     real, kept = engine_module.trained, []

@@ -20,6 +20,15 @@ class Does(nn.Module):
         return self.function(x)
 
 
+def linear(weight, bias=None, dtype=torch.float32):
+    """A linear layer with these weights, and without a bias where none is given."""
+    layer = nn.Linear(len(weight[0]), len(weight), bias=bias is not None, dtype=dtype)
+    layer.weight.data = torch.tensor(weight, dtype=dtype)
+    if bias is not None:
+        layer.bias.data = torch.tensor(bias, dtype=dtype)
+    return layer
+
+
 class Block(nn.Module):
     """Adds in place, activates in place, concatenates, splits."""
 
@@ -34,16 +43,14 @@ class Block(nn.Module):
         return torch.cat([left - 0.5 * right, right.abs()], dim=1)
 
 
+def mlp(one, two):
+    return nn.Sequential(nn.Linear(5, 8), one, nn.Linear(8, 6), two, nn.Linear(6, 3))
+
+
 MAKERS = {
-    "mlp": ((5,), lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3))),
-    "leaky": (
-        (5,),
-        lambda: nn.Sequential(nn.Linear(5, 8), nn.LeakyReLU(0.2), nn.Linear(8, 6), nn.PReLU(6), nn.Linear(6, 3)),
-    ),
-    "relu6": (
-        (5,),
-        lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU6(), nn.Linear(8, 6), nn.Hardtanh(), nn.Linear(6, 3)),
-    ),
+    "mlp": ((5,), lambda: mlp(nn.ReLU(), nn.ReLU())),
+    "leaky": ((5,), lambda: mlp(nn.LeakyReLU(0.2), nn.PReLU(6))),
+    "relu6": ((5,), lambda: mlp(nn.ReLU6(), nn.Hardtanh())),
     "pools": (
         (1, 9, 9),
         lambda: nn.Sequential(

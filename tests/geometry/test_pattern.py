@@ -62,13 +62,6 @@ def test_relu_signs_alone_do_not_determine_the_map_where_pools_are():
     assert [len(group) for group in group_by_pattern(model, x)] == [1, 1]
 
 
-def test_a_pattern_without_pool_winners_is_found_out(monkeypatch):
-    """The mistake this guards against: with winners left out, the two inputs above would share a pattern."""
-    monkeypatch.setattr(pattern, "Maximum", type("Nothing", (), {}))
-    x = torch.tensor([[1, 0.01], [0.01, 1]], dtype=torch.float64)
-    assert [len(group) for group in group_by_pattern(TwoPools(), x)] == [2]
-
-
 @pytest.mark.parametrize("name", ["mlp", "pools", "leaky"])
 def test_groups_are_those_of_comparing_each_with_each(name):
     model, shape = network(name)

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from neuronal.geometry.precision import all_digits
-from neuronal.geometry.segment import LARGEST_PART, PART, part_size
 
 
 def short():
@@ -36,10 +35,3 @@ def test_a_cpu_is_left_alone():
     was = short()
     with all_digits(torch.device("cpu")):
         assert short() == was
-
-
-def test_parts_are_small_on_a_cpu_and_large_on_a_gpu():
-    cuda = torch.device("cuda")
-    assert part_size(torch.device("cpu"), 2**30, 18) == PART
-    assert part_size(cuda, 2**33, 18) == 2**33 // 26
-    assert part_size(cuda, 2**40, 18) == LARGEST_PART

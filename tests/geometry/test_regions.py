@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.geometry import regions
 from neuronal.geometry.pattern import activation_pattern
 from neuronal.geometry.regions import Regions, area, regions_2d
 from neuronal.geometry.segment import segment_pieces
@@ -107,13 +106,6 @@ def test_on_the_decision_boundary_the_two_largest_outputs_are_equal(name):
         with torch.no_grad():
             largest = model(points(np.stack([line[0], line.mean(0), line[1]]), corners)).topk(2).values
         assert (largest[:, 0] - largest[:, 1]).max() < 1e-9
-
-
-def test_a_plane_that_ignores_pool_winners_is_found_out(monkeypatch):
-    model, shape = network("pools")
-    corners = three(shape)
-    monkeypatch.setattr(regions, "bent", lambda op, *values: values[0] * 0 - 1 if len(values) == 2 else values[0])
-    assert misses(model, regions_2d(model, *corners), corners) > 1e-3
 
 
 def test_doors():

@@ -10,7 +10,7 @@ from neuronal.geometry import segment
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 from neuronal.geometry.segment import Pieces, Switch, pieces, segment_pieces
 from tests.certify.rational import breakpoints, exact, forward, mix
-from tests.geometry.networks import NAMES, network
+from tests.geometry.networks import NAMES, linear, network
 
 
 def ends(shape, *, seed=0, count=1):
@@ -153,18 +153,13 @@ def test_one_point_is_one_piece():
 
 
 def test_units_that_switch_together_give_one_breakpoint():
-    layer = nn.Linear(1, 3)
-    with torch.no_grad():
-        layer.weight.copy_(torch.tensor([[1.0], [2.0], [-4.0]]))
-        layer.bias.copy_(torch.tensor([-1.0, -2.0, 4.0]))
-    found = segment_pieces(nn.Sequential(layer, nn.ReLU()), torch.zeros(1), torch.full((1,), 2.0))
+    model = nn.Sequential(linear([[1.0], [2.0], [-4.0]], [-1.0, -2.0, 4.0]), nn.ReLU())
+    found = segment_pieces(model, torch.zeros(1), torch.full((1,), 2.0))
     assert found.t.tolist() == [0, 0.5, 1]
 
 
 def test_a_unit_that_is_zero_at_an_end_gives_no_further_breakpoint():
-    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
-    nn.init.ones_(model[0].weight)
-    nn.init.zeros_(model[0].bias)
+    model = nn.Sequential(linear([[1.0]], [0.0]), nn.ReLU())
     assert segment_pieces(model, torch.zeros(1), torch.ones(1)).count == 1
     assert segment_pieces(model, -torch.ones(1), torch.zeros(1)).count == 1
     assert segment_pieces(model, -torch.ones(1), torch.ones(1)).count == 2

@@ -38,15 +38,21 @@ from tests.ops.test_mean_field import dense_gradients, violation
 from tests.train.small import PLAN, network, train
 
 
+def agree(layer, x, *, output, gradients):
+    """The output and the gradients on the device are those on the CPU up to these tolerances."""
+    there = copy.deepcopy(layer).cuda()
+    here, found = layer(x), there(x.cuda())
+    torch.testing.assert_close(found.cpu(), here, rtol=output, atol=output)
+    here.square().mean().backward()
+    found.square().mean().backward()
+    for p, q in zip(layer.parameters(), there.parameters(), strict=True):
+        torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=gradients, atol=0.1 * gradients)
+
+
 @pytest.mark.parametrize(("neuron", "kind"), EVERY)
 def test_forward_and_backward_agree_with_the_cpu(neuron, kind):
     layer, x = make(neuron, kind)
-    there = copy.deepcopy(layer).cuda()
-    torch.testing.assert_close(there(x.cuda()).cpu(), layer(x), rtol=1e-9, atol=1e-9)
-    layer(x).square().sum().backward()
-    there(x.cuda()).square().sum().backward()
-    for p, q in zip(layer.parameters(), there.parameters(), strict=True):
-        torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=1e-7, atol=1e-7)
+    agree(layer, x, output=1e-9, gradients=1e-7)
 
 
 @pytest.mark.parametrize(("coupling", "slope"), [(-0.5, 10.0), (-2.0, 10.0), (0.045, 10.0)])
@@ -66,13 +72,7 @@ def test_long_rows_are_solved_alike(coupling, slope):
 def test_plain_iterations_agree_with_the_cpu(side):
     """Which there are no kernels for."""
     layer = NEURONS["implicit_bias"]["Conv2d"](3, 4, 3, coupling=-0.3, steps=2, learn_slope=True)
-    there = copy.deepcopy(layer).cuda()
-    x = torch.randn(2, 3, side, side)
-    torch.testing.assert_close(there(x.cuda()).cpu(), layer(x), rtol=1e-3, atol=1e-3)
-    layer(x).square().mean().backward()
-    there(x.cuda()).square().mean().backward()
-    for p, q in zip(layer.parameters(), there.parameters(), strict=True):
-        torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=1e-2, atol=1e-3)
+    agree(layer, torch.randn(2, 3, side, side), output=1e-3, gradients=1e-2)
 
 
 @pytest.mark.parametrize("units", [16, 64, 256, 784, 1024, 4096])

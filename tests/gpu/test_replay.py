@@ -13,20 +13,16 @@ from neuronal.train.optim import Plan
 from neuronal.train.replay import WARMUP
 
 IMPLICIT = {"coupling": -0.5, "learn_coupling": False}
+UCN = {"depth": 2, "width": 3}
 NETWORKS = {
     "standard": ("resnet18", "standard", {"width": 8}, {}),
     "zero_bias": ("resnet18", "zero_bias", {"width": 8}, {}),
     "geometric": ("vgg6", "geometric", {"widths": (8, 8, 16), "norm": "input_mean"}, {}),
     "farkas": ("farkasnet50", "farkas", {"width": 16, "norm": "batch"}, {}),
-    "implicit": ("ucn", "implicit_bias", {"depth": 2, "width": 3}, {}),
-    "implicit, fixed": ("ucn", "implicit_bias", {"depth": 2, "width": 3}, IMPLICIT),
-    "implicit, once": ("ucn", "implicit_bias", {"depth": 2, "width": 3}, {**IMPLICIT, "steps": 1}),
-    "implicit, learnt": (
-        "ucn",
-        "implicit_bias",
-        {"depth": 2, "width": 3},
-        {"per_channel": True, "learn_slope": True},
-    ),
+    "implicit": ("ucn", "implicit_bias", UCN, {}),
+    "implicit, fixed": ("ucn", "implicit_bias", UCN, IMPLICIT),
+    "implicit, once": ("ucn", "implicit_bias", UCN, {**IMPLICIT, "steps": 1}),
+    "implicit, learnt": ("ucn", "implicit_bias", UCN, {"per_channel": True, "learn_slope": True}),
     "implicit, layer": ("mlp1", "implicit_bias", {"width": 200}, IMPLICIT),
     "implicit, transformer": ("vit_tiny", "implicit_bias", {"depth": 1}, {}),
 }

@@ -1,6 +1,6 @@
 """Kernels of given networks: the two methods, plain loops over gradients, and the limit of infinite width."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -10,27 +10,24 @@ from torch.nn.utils.parametrize import register_parametrization
 from neuronal.kernel import empirical_ntk, relu_ntk
 from neuronal.kernel.empirical import _blocks, rates_of_width
 from neuronal.nn import FarkasLinear, GeometricLinear
+from tests.geometry.networks import Does
 
 
 def by_loops(model, x, y, rates=None):
     """One gradient at a time."""
 
-    def gradient(one, o):
+    def gradient(one, output):
         model.zero_grad()
-        model(one.unsqueeze(0))[0].flatten()[o].backward()
+        model(one.unsqueeze(0)).flatten()[output].backward()
         return {name: (0 * p if p.grad is None else p.grad).clone() for name, p in model.named_parameters()}
 
-    outputs = model(x[:1]).flatten(1).shape[1]
-    left = [[gradient(one, o) for o in range(outputs)] for one in x]
-    right = [[gradient(one, o) for o in range(outputs)] for one in y]
+    outputs = model(x[:1]).numel()
     kernel = torch.zeros(len(x), len(y), outputs, outputs, dtype=x.dtype)
-    for i, a in enumerate(left):
-        for j, b in enumerate(right):
-            for o in range(outputs):
-                for p in range(outputs):
-                    for name in a[o]:
-                        rate = 1.0 if rates is None else rates.get(name, 0.0)
-                        kernel[i, j, o, p] += rate * (a[o][name] * b[p][name]).sum()
+    for (i, o), (j, p) in product(product(range(len(x)), range(outputs)), product(range(len(y)), range(outputs))):
+        left, right = gradient(x[i], o), gradient(y[j], p)
+        for name in left:
+            rate = 1.0 if rates is None else rates.get(name, 0.0)
+            kernel[i, j, o, p] += rate * (left[name] * right[name]).sum()
     return kernel
 
 
@@ -48,22 +45,13 @@ MODELS = {
     "dropout": lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.ReLU(), nn.Linear(4, 2)).double(),
     "one layer": lambda: nn.Linear(3, 2).double(),
     "in place": lambda: nn.Sequential(nn.Linear(3, 5), nn.ReLU(inplace=True), nn.Linear(5, 2)).double(),
-    "a layer that is not called": lambda: OneOfTwo().double(),
+    "a layer that is not called": lambda: OnlyTheFirst(nn.Linear(3, 2), nn.Linear(3, 2)).double(),
 }
 
 
-class Twice(nn.Module):
+class OnlyTheFirst(nn.Sequential):
     def forward(self, x):
-        return 2 * x
-
-
-class OneOfTwo(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.called, self.other = nn.Linear(3, 2), nn.Linear(3, 2)
-
-    def forward(self, x):
-        return self.called(x)
+        return self[0](x)
 
 
 @pytest.mark.parametrize("method", ["jacobian", "structured"])
@@ -126,7 +114,7 @@ def test_outputs_without_a_dimension_of_their_own(method):
 def test_structured_refuses_what_is_no_plain_layer():
     """Each of these used to give a wrong kernel without a word."""
     x = torch.randn(4, 3, dtype=torch.float64)
-    doubled = nn.Sequential(register_parametrization(nn.Linear(3, 2), "weight", Twice())).double()
+    doubled = nn.Sequential(register_parametrization(nn.Linear(3, 2), "weight", Does(lambda w: 2 * w))).double()
     tied = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3)).double()
     tied[2].weight = tied[0].weight
     for model, message in ((doubled, "original is none of them"), (tied, "0.weight is also 2.weight")):

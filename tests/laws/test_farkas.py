@@ -3,6 +3,8 @@
 The oracle is a linear program that looks for the worst input: minimise t over x and t subject to w_j x + b_j <= t.
 """
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -49,12 +51,12 @@ def scrambled(module, seed, size=1.0):
     return module
 
 
-def map_of(layer, n):
+def map_of(layer, *shape):
     """Weight and bias read off the layer's own outputs, not off its attributes."""
-    basis = torch.eye(n, dtype=torch.float64)
+    basis = torch.eye(math.prod(shape), dtype=torch.float64).view(-1, *shape)
     with torch.no_grad():
-        bias = layer(torch.zeros(1, n, dtype=torch.float64))[0]
-        return (layer(basis) - bias).T.numpy(), bias.numpy()
+        bias = layer(torch.zeros(1, *shape, dtype=torch.float64)).flatten()
+        return (layer(basis).flatten(1) - bias).T.numpy(), bias.numpy()
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -154,30 +156,22 @@ def test_convolutions_keep_it_at_every_position(options, conv):
 @pytest.mark.parametrize("groups", [1, 2])
 def test_the_worst_patch_of_a_convolution(groups):
     layer = scrambled(FarkasConv2d(4, 6, 2, groups=groups, dtype=torch.float64), 7)
-    basis = torch.eye(16, dtype=torch.float64).view(16, 4, 2, 2)
-    with torch.no_grad():
-        bias = layer(torch.zeros(1, 4, 2, 2, dtype=torch.float64)).flatten()
-        weight = (layer(basis).flatten(1) - bias).T
-    assert worst(weight.numpy(), bias.numpy()) >= layer.promise().item() - 1e-7
+    assert worst(*map_of(layer, 4, 2, 2)) >= layer.promise().item() - 1e-7
 
 
 @pytest.mark.parametrize("widen", [True, False])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_residual_sums_of_any_sign(widen, options):
     module = scrambled(FarkasResidual(5, widen, dtype=torch.float64, **options), 2)
-    basis = torch.eye(5, dtype=torch.float64)
-    with torch.no_grad():
-        bias = module(torch.zeros(1, 5, dtype=torch.float64))[0]
-        weight = (module(basis) - bias).T
+    weight, bias = map_of(module, 5)
     assert weight.shape == (6 if widen else 5, 5)
-    assert worst(weight.numpy(), bias.numpy()) == pytest.approx(module.promise().item(), abs=1e-6)
+    assert worst(weight, bias) == pytest.approx(module.promise().item(), abs=1e-6)
 
 
 def test_without_a_bias_the_maximum_is_not_negative():
     layer = scrambled(FarkasLinear(5, 4, bias=False, dtype=torch.float64), 1)
-    weight, bias = map_of(layer, 5)
     assert layer.promise() == 0
-    assert worst(weight, bias) >= -1e-7
+    assert worst(*map_of(layer, 5)) >= -1e-7
 
 
 @pytest.mark.parametrize("activation", [nn.ReLU(), nn.ELU(), nn.LeakyReLU(0.1)])

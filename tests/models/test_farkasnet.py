@@ -2,7 +2,6 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.models.registry import create_model
 from neuronal.models.resnet import Residual
 from neuronal.nn import FarkasBasicBlock, FarkasBottleneck, FarkasConv2d, FarkasResidual
 from tests.models.networks import FARKASNETS, count, small
@@ -21,17 +20,11 @@ def test_as_deep_as_the_resnet_of_the_same_number(name):
     assert f"farkasnet{sum(isinstance(m, FarkasConv2d | nn.Conv2d | nn.Linear) for m in net.modules())}" == name
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "digits"),
-    [
-        ("farkasnet18", 304_255, 0),
-        ("farkasnet34", 525_864, 0),
-        ("farkasnet50", 1_520_000, -3),
-        ("farkasnet101", 2_826_000, -3),
-    ],
-)
-def test_the_published_networks_have_the_published_parameters(name, parameters, digits):
-    assert round(count(name, "farkas", published=True), digits) == parameters
+@pytest.mark.parametrize(("number", "parameters"), [(18, 304_255), (34, 525_864), (50, 1_520_000), (101, 2_826_000)])
+def test_the_published_networks_have_the_published_parameters(number, parameters):
+    # Those of bottlenecks are published in thousands.
+    digits = -3 if number >= 50 else 0
+    assert round(count(f"farkasnet{number}", "farkas", published=True), digits) == parameters
 
 
 @pytest.mark.parametrize("rule", ["softplus", "max"])
@@ -103,14 +96,3 @@ def test_blocks_per_stage_can_be_chosen():
     net = small("farkasnet18", "farkas", depths=(1, 2))
     assert sum(isinstance(m, FarkasBasicBlock) for m in net.modules()) == 3
     assert net.num_features == 16
-
-
-@pytest.mark.parametrize(("img_size", "stem", "side"), [(32, None, 32), (128, None, 32), (32, "imagenet", 8)])
-def test_large_images_are_made_smaller_first(img_size, stem, side):
-    net = create_model("farkasnet18", "farkas", num_classes=3, img_size=img_size, width=8, stem=stem)
-    sizes = []
-    next(m for m in net.modules() if isinstance(m, FarkasBasicBlock)).register_forward_pre_hook(
-        lambda _, inputs: sizes.append(inputs[0].shape[-1])
-    )
-    assert net(torch.zeros(1, 3, img_size, img_size)).shape == (1, 3)
-    assert sizes == [side]

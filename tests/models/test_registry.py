@@ -4,7 +4,6 @@ import pytest
 from torch import nn
 
 from neuronal.models.registry import create_model, describe, is_model, list_models, num_parameters, register_model
-from neuronal.names import UnknownName
 from neuronal.nn.families import ZERO_BIAS
 from tests.models.networks import MODELS
 
@@ -34,15 +33,6 @@ def test_list_models_filters_like_a_shell():
     assert list_models("c*") == ["cnn"]
     assert is_model("cnn")
     assert not is_model("cn")
-
-
-def test_unknown_names_and_options_are_named():
-    with pytest.raises(UnknownName, match=r"Unknown model 'cnm'. Did you mean 'cnn'\? There are: cnn, farkasnet101, "):
-        create_model("cnm")
-    with pytest.raises(UnknownName, match="Unknown neuron"):
-        create_model("cnn", "nothing")
-    with pytest.raises(UnknownName, match=r"Unknown option of model 'cnn' 'width'. Did you mean 'widths'\?"):
-        create_model("cnn", width=(1, 2))
 
 
 def test_a_name_is_registered_once():

@@ -4,21 +4,15 @@ from torch import nn
 
 from neuronal.models.registry import create_model
 from neuronal.models.resnet import Residual
-from neuronal.nn import Multiplier, ScaledResidual
+from neuronal.nn import FarkasBasicBlock, Multiplier, ScaledResidual
 from neuronal.nn.families import FAMILIES
 from tests.models.networks import RESNETS, count, small
 
+TORCHVISION = {"resnet18": 11_689_512, "resnet34": 21_797_672, "resnet50": 25_557_032}
+TORCHVISION |= {"resnet101": 44_549_160, "resnet152": 60_192_808}
 
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("resnet18", 11_689_512),
-        ("resnet34", 21_797_672),
-        ("resnet50", 25_557_032),
-        ("resnet101", 44_549_160),
-        ("resnet152", 60_192_808),
-    ],
-)
+
+@pytest.mark.parametrize(("name", "parameters"), TORCHVISION.items())
 def test_as_many_parameters_as_torchvisions(name, parameters):
     assert count(name, num_classes=1000, img_size=224) == parameters
     stem = 64 * 3 * (49 - 9)
@@ -34,12 +28,16 @@ def test_the_name_counts_the_layers_along_the_path(name):
     assert f"resnet{len(convs) - len(shortcuts) + 1}" == name
 
 
-def test_stems():
-    x = torch.rand(1, 3, 32, 32)
-    sizes = {
-        stem: create_model("resnet18", width=4, stem=stem).features.stem(x).shape[-1] for stem in ("cifar", "imagenet")
-    }
-    assert sizes == {"cifar": 32, "imagenet": 8}
+@pytest.mark.parametrize(("model", "neuron"), [("resnet18", "standard"), ("farkasnet18", "farkas")])
+@pytest.mark.parametrize(
+    ("img_size", "stem", "side"), [(32, None, 32), (128, None, 32), (32, "imagenet", 8), (128, "cifar", 128)]
+)
+def test_large_images_are_made_smaller_first(model, neuron, img_size, stem, side):
+    net = create_model(model, neuron, num_classes=3, img_size=img_size, width=8, stem=stem).eval()
+    block, sizes = next(m for m in net.modules() if isinstance(m, Residual | FarkasBasicBlock)), []
+    block.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].shape[-1]))
+    assert net(torch.zeros(1, 3, img_size, img_size)).shape == (1, 3)
+    assert sizes == [side]
 
 
 def test_an_ordinary_basic_block_by_hand():

@@ -9,7 +9,7 @@ from neuronal.cli.app import main
 from neuronal_papers.judge import VERSION
 from neuronal_papers.pages import findings_page
 from neuronal_papers.registry import PAPERS, reproductions
-from neuronal_papers.reproduce import read_result, reproduce, write_result
+from neuronal_papers.reproduce import read_result, reproduce, with_checksum, write_result
 from tests.conftest import ROOT
 from tests.neuronal_papers.toy import ACCURACY, AREAS
 
@@ -70,7 +70,7 @@ def test_outcomes_are_counted(results):
 def rewrite(results, **values):
     """Puts other values into the result of the areas."""
     file = results / "toy" / "areas.small.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
+    file.write_text(json.dumps(with_checksum(json.loads(file.read_text()) | values)))
 
 
 def test_results_are_asked_what_is_claimed_today(results, monkeypatch):

@@ -1,7 +1,5 @@
 """Our layers where programs call them as they call torch's own."""
 
-import inspect
-
 import pytest
 import torch
 from torch import fx, nn
@@ -11,22 +9,7 @@ from neuronal.nn.families import FAMILIES
 from neuronal.nn.geometric import GeometricConv2d
 from neuronal.nn.implicit_bias import ImplicitBiasConv2d, ImplicitBiasLinear
 from tests.models.networks import small
-
-PLAIN = {"Linear": ((5, 4), (3, 5)), "Conv1d": ((2, 3, 3), (2, 2, 8)), "Conv2d": ((2, 3, 3), (2, 2, 8, 8))}
-PLAIN |= {"Conv3d": ((2, 3, 3), (2, 2, 5, 5, 5))}
-
-
-@pytest.mark.parametrize("plain", PLAIN)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_input_may_be_given_by_torchs_name(family, plain):
-    arguments, shape = PLAIN[plain]
-    layer = getattr(FAMILIES[family], plain)(*arguments)
-    x = torch.randn(shape)
-    assert torch.equal(layer(input=x), layer(x))
-    assert (
-        list(inspect.signature(layer.forward).parameters)
-        == list(inspect.signature(getattr(nn, plain).forward).parameters)[1:]
-    )
+from tests.nn.test_every_layer import SHAPES
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -47,11 +30,11 @@ def test_implicit_layers_are_exported_with_a_batch_of_any_size(make, shape, stri
         torch.testing.assert_close(program.module()(x), layer(x), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("plain", PLAIN)
+@pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_torch_fx_records_a_layer_as_one_call(family, plain):
-    arguments, shape = PLAIN[plain]
-    model = nn.Sequential(getattr(FAMILIES[family], plain)(*arguments), nn.ReLU())
+def test_torch_fx_records_a_layer_as_one_call(family, kind):
+    arguments, shape = SHAPES[kind]
+    model = nn.Sequential(getattr(FAMILIES[family], kind)(*arguments), nn.ReLU())
     graph, x = fx.symbolic_trace(model), torch.randn(shape)
     assert torch.equal(graph(x), model(x))
     if family in ("geometric", "farkas", "implicit_bias"):

@@ -26,7 +26,7 @@ EXACT = {"implicit_bias": {"tolerance": 1e-11}}
 OPTIONS = {
     "implicit_bias": [{"steps": 1}, {"learn_slope": True, "per_channel": True}],
     "geometric": [{"activation": "relu"}],
-    "farkas": [{"aggregate": "mean", "learn_multipliers": True}, {"rule": "max"}],
+    "farkas": [{"aggregate": "mean", "learn_multipliers": True}, {"aggregate": "mean", "rule": "max"}],
 }
 
 
@@ -146,6 +146,18 @@ def test_made_without_memory_then_filled(neuron, kind):
     _, x = make(neuron, kind)
     assert layer(x).isfinite().all()
     assert 0.01 < layer(x).std() < 10
+
+
+@pytest.mark.parametrize(("neuron", "kind"), EVERY)
+def test_nothing_outside_the_state_dict_is_needed(neuron, kind):
+    """Made without memory, or moved through another dtype, and loaded, a layer is what its state says."""
+    for options in ({}, *OPTIONS.get(neuron, ())):
+        layer, x = make(neuron, kind, **options)
+        empty = make(neuron, kind, device="meta", **options)[0].to_empty(device="cpu")
+        moved = make(neuron, kind, **options)[0].bfloat16().double()
+        for other in (empty, moved):
+            other.load_state_dict(layer.state_dict())
+            assert torch.equal(other(x), layer(x))
 
 
 @pytest.mark.parametrize(("neuron", "kind"), [p for p in EVERY if p.values[0] != "implicit_bias"])

@@ -1,6 +1,7 @@
 """What every neuron family owes to the network around it."""
 
 import copy
+from inspect import signature
 
 import pytest
 import torch
@@ -24,24 +25,17 @@ def test_the_table_and_its_names():
 @pytest.mark.parametrize(("name", "kind"), EVERY)
 def test_layers_are_drop_in(name, kind):
     arguments, shape = SHAPES[kind]
-    layer, plain = getattr(FAMILIES[name], kind)(*arguments), getattr(nn, kind)(*arguments)
-    x = torch.randn(shape, requires_grad=True)
-    y = layer(x)
-    assert y.shape == plain(x).shape
-    y.square().sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
-    assert layer(x[:0]).shape == plain(x[:0]).shape
-
-
-@pytest.mark.parametrize(("name", "kind"), EVERY)
-def test_layers_take_torch_options(name, kind):
-    arguments, shape = SHAPES[kind]
     options = {} if kind == "Linear" else {"stride": 2, "padding": 1, "groups": 2, "padding_mode": "circular"}
-    layer = getattr(FAMILIES[name], kind)(*arguments, **options, bias=False, dtype=torch.float64, device="cpu")
-    plain = getattr(nn, kind)(*arguments, **options, bias=False, dtype=torch.float64)
-    x = torch.randn(shape, dtype=torch.float64)
-    assert layer(x).shape == plain(x).shape
-    assert layer(x).dtype == torch.float64
+    for given in ({}, {**options, "bias": False, "dtype": torch.float64, "device": "cpu"}):
+        layer, plain = getattr(FAMILIES[name], kind)(*arguments, **given), getattr(nn, kind)(*arguments, **given)
+        assert list(signature(layer.forward).parameters) == list(signature(plain.forward).parameters)
+        x = torch.randn(shape, dtype=given.get("dtype"))
+        y = layer(x)
+        assert (y.shape, y.dtype) == (plain(x).shape, x.dtype)
+        assert torch.equal(layer(input=x), y)
+        assert layer(x[:0]).shape == plain(x[:0]).shape
+        y.square().sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)

@@ -142,18 +142,15 @@ def test_one_coupling_per_channel():
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("options", "message"),
     [
-        (lambda: ImplicitBiasLinear(3, 4, coupling=0.2), r"coupling \* slope needs to be below 1"),
-        (
-            lambda: ImplicitBiasLinear(3, 4, coupling=0.095),
-            r"a learnt coupling needs to start below 0\.9 / slope = 0\.09",
-        ),
-        (lambda: ImplicitBiasLinear(3, 4, slope=0.0), "slope needs to be above 0"),
-        (lambda: ImplicitBiasLinear(3, 4, steps=0), r"steps needs to be None \(solve\) or at least 1, got 0"),
-        (lambda: ImplicitBiasLinear(3, 4, tolerance=0.0), "tolerance needs to be above 0"),
+        ({"coupling": 0.2}, r"coupling \* slope needs to be below 1"),
+        ({"coupling": 0.095}, r"a learnt coupling needs to start below 0\.9 / slope = 0\.09"),
+        ({"slope": 0.0}, "slope needs to be above 0"),
+        ({"steps": 0}, r"steps needs to be None \(solve\) or at least 1, got 0"),
+        ({"tolerance": 0.0}, "tolerance needs to be above 0"),
     ],
 )
-def test_wrong_options_are_refused(make, message):
+def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        make()
+        ImplicitBiasLinear(3, 4, **options)

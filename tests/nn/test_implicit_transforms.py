@@ -4,26 +4,26 @@ import copy
 
 import pytest
 import torch
-from torch.func import functional_call, grad, jacrev, stack_module_state, vmap
+from torch import nn
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, stack_module_state, vmap
 
 from neuronal.nn import ImplicitBiasConv2d, ImplicitBiasLinear
+from tests.ops.dense_field import solve_recorded
 
 EXACT = {"coupling": -0.5, "tolerance": 1e-11, "dtype": torch.float64}
 LAYERS = {
-    "linear": lambda: (ImplicitBiasLinear(6, 8, **EXACT), (5, 6)),
-    "image": lambda: (ImplicitBiasConv2d(2, 3, 3, **EXACT), (5, 2, 7, 7)),
-    "image, coupling per channel": lambda: (
-        ImplicitBiasConv2d(2, 3, 3, per_channel=True, learn_slope=True, **EXACT),
-        (5, 2, 7, 7),
-    ),
+    "linear": (lambda: ImplicitBiasLinear(6, 8, **EXACT), (5, 6)),
+    "image": (lambda: ImplicitBiasConv2d(2, 3, 3, **EXACT), (5, 2, 7, 7)),
+    "per channel": (lambda: ImplicitBiasConv2d(2, 3, 3, per_channel=True, learn_slope=True, **EXACT), (5, 2, 7, 7)),
+    "two iterations": (lambda: ImplicitBiasLinear(6, 8, steps=2, learn_slope=True, **EXACT), (5, 6)),
+    "two iterations, images": (lambda: ImplicitBiasConv2d(2, 3, 3, steps=2, per_channel=True, **EXACT), (5, 2, 7, 7)),
 }
 
 
 @pytest.fixture(params=LAYERS)
 def made(request):
-    torch.manual_seed(0)
-    layer, shape = LAYERS[request.param]()
-    return layer, torch.randn(shape, dtype=torch.float64)
+    make, shape = LAYERS[request.param]
+    return make(), torch.randn(shape, dtype=torch.float64)
 
 
 def loss(layer, parameters, x):
@@ -31,13 +31,8 @@ def loss(layer, parameters, x):
 
 
 def one_by_one(layer, x):
-    return dict(
-        zip(
-            dict(layer.named_parameters()),
-            torch.autograd.grad(layer(x).pow(3).sum(), list(layer.parameters())),
-            strict=True,
-        )
-    )
+    parameters = dict(layer.named_parameters())
+    return dict(zip(parameters, torch.autograd.grad(layer(x).pow(3).sum(), parameters.values()), strict=True))
 
 
 def assert_close(ours, theirs):
@@ -79,13 +74,60 @@ def test_matrices_of_derivatives(made):
     torch.testing.assert_close(moved.squeeze(1), layer(x[:2]), rtol=1e-8, atol=1e-8)
 
 
-def test_what_there_is_none_of_says_so(made):
+class WrittenOut(nn.Module):
+    """The same layer by all pairs, every operation recorded."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        layer = self.layer
+        a = layer._map(x, layer.weight, layer.bias)
+        rows, *numbers = layer._rows(a)
+        coupling, slope = (t.repeat(len(rows) // len(t)) for t in numbers)
+        z = rows if layer.steps else solve_recorded(rows, coupling, slope)
+        for _ in range(layer.steps or 0):
+            t = (slope[:, None, None] * (z.unsqueeze(1) - z.unsqueeze(2))).tanh()
+            z = rows - coupling.unsqueeze(1) * t.mean(2)
+        return z.view(a.shape)
+
+
+@pytest.fixture
+def both(made):
+    """A layer of weak coupling and the same written out, and numbers to put in."""
     layer, x = made
-    with pytest.raises(NotImplementedError, match="jvp"):
-        torch.func.jvp(layer, (x,), (x,))
-    x.requires_grad_()
-    (first,) = torch.autograd.grad(layer(x).pow(2).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula"):
-        first.sum().backward()
-    with pytest.raises(NotImplementedError, match="implicit-bias units have no gradients of gradients"):
-        grad(lambda x: grad(lambda x: layer(x).pow(2).sum())(x).sum())(x.detach())
+    nn.init.constant_(layer.raw_coupling, -0.05)
+    return layer, WrittenOut(layer), x[:2]
+
+
+def test_forward_mode(both):
+    *layers, x = both
+    ours, theirs = (jvp(layer, (x,), (x.flip(0),)) for layer in layers)
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(jacfwd(layers[0])(x), jacrev(layers[1])(x), rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_of_gradients(both):
+    """With torch.func and with create_graph, of what works in place behind the layer."""
+    *layers, x = both
+    found = []
+    for layer in layers:
+        x.requires_grad_()
+        (g,) = torch.autograd.grad(layer(x).relu_().pow(3).sum(), x, create_graph=True)
+        found.append(torch.autograd.grad(g.square().sum(), list(layers[0].parameters())))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+    def penalty(layer, parameters):
+        return grad(lambda x: functional_call(layer, parameters, (x,)).relu().pow(3).sum())(x).square().sum()
+
+    parameters = dict(layers[0].named_parameters())
+    for ours, theirs in zip(grad(lambda p: penalty(layers[0], p))(parameters).values(), found[1], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_second_derivatives_image_by_image(both):
+    *layers, x = both
+    ours, theirs = (hessian(lambda one, layer=layer: layer(one[None]).pow(3).sum()) for layer in layers)
+    torch.testing.assert_close(vmap(ours)(x), torch.stack([theirs(one) for one in x]), rtol=1e-9, atol=1e-9)

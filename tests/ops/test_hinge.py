@@ -2,29 +2,14 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.nn import FarkasConv2d, FarkasLinear, GeometricConv2d, GeometricLinear, ZeroBiasLinear
 from neuronal.ops.hinge import hinge
 
-LAYERS = [
-    nn.Linear(3, 5),
-    nn.Conv2d(2, 4, 3),
-    GeometricLinear(3, 5),
-    GeometricConv2d(2, 4, 3),
-    FarkasLinear(3, 5),
-    FarkasConv2d(2, 4, 3),
-    ZeroBiasLinear(3, 5),
-]
 
-
-@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: type(layer).__name__)
+@pytest.mark.parametrize("layer", [nn.Linear(3, 5), nn.Linear(3, 5, bias=False), nn.Conv2d(2, 4, 3)], ids=repr)
 def test_a_unit_switches_on_its_hinge(layer):
     """At the location, and anywhere else on the hyperplane, the unit's own output is zero; along the normal it grows."""
-    layer = layer.double()
-    with torch.no_grad():
-        if isinstance(layer, GeometricLinear | GeometricConv2d):
-            layer.offset.normal_()
-            layer.scale.uniform_(0.5, 2)
-        found = hinge(layer.weight, layer.bias)
+    layer = layer.double().requires_grad_(False)
+    found = hinge(layer.weight, layer.bias)
     normal = found.normal
     along = torch.randn_like(normal)
     along -= (along * normal).sum(1, keepdim=True) * normal

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 from neuronal.nn import ImplicitBiasConv2d, ImplicitBiasLinear
 from neuronal.ops import learnt_field
@@ -100,12 +101,33 @@ def test_a_fixed_coupling_is_looked_at_when_it_changed():
         layer(x)
 
 
-def test_there_is_no_gradient_of_the_gradient():
+@pytest.mark.parametrize(
+    "options", [{}, {"learn_slope": True}, {"learn_coupling": False}, {"coupling": 0.05, "learn_slope": True}]
+)
+def test_gradients_of_gradients(options):
+    """A gradient penalty: how large the input's gradient is, made small. What follows works in place."""
+    layer = ImplicitBiasLinear(3, 12, **{"coupling": -0.5, "slope": 3.0} | options).to(DEVICE)
+    plain = copy.deepcopy(layer).cpu().double()
+    plain.tolerance = 1e-10
+    data = torch.randn(5, 3)
+    for each, x in ((layer, data.to(DEVICE)), (plain, data.double())):
+        x.requires_grad_()
+        (g,) = torch.autograd.grad(each(x).relu_().pow(2).sum(), x, create_graph=True)
+        (g.square().sum() + each(x).sum()).backward()
+    for ours, theirs in zip(layer.parameters(), plain.parameters(), strict=True):
+        # Derivatives at a solution that is good to 1e-4, with terms of both signs.
+        torch.testing.assert_close(
+            ours.grad.cpu().double(), theirs.grad, rtol=1e-2, atol=1e-2 * theirs.grad.abs().max().item() + 1e-3
+        )
+
+
+def test_forward_mode_takes_the_operations_of_torch():
     layer = ImplicitBiasLinear(3, 12, coupling=-0.5).to(DEVICE)
-    x = torch.randn(5, 3, device=DEVICE, requires_grad=True)
-    (g,) = torch.autograd.grad(layer(x).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="differentiated once, not twice"):
-        g.sum().backward()
+    x, t = torch.randn(2, 5, 3, device=DEVICE)
+    with forward_ad.dual_level():
+        moved = forward_ad.unpack_dual(layer(forward_ad.make_dual(x, t))).tangent
+    expected = torch.autograd.functional.jvp(layer, x, t, create_graph=True)[1]
+    torch.testing.assert_close(moved, expected, rtol=1e-2, atol=1e-2)
 
 
 def test_what_is_taken():

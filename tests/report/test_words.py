@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from neuronal.experiments.compare import Estimate, compare
+from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Failure
-from neuronal.report.words import findings, percent
+from neuronal.report.words import findings
 from neuronal.train.timing import StepTime
 
 CLASSES = tuple("0123456789")
@@ -15,11 +15,6 @@ def planted(records, accuracies):
 
 def say(records, costs=None):
     return findings(compare(records), records, costs or {}, CLASSES)
-
-
-def test_percent_has_no_error_from_one_seed():
-    assert percent(Estimate(0.9234, 0.0041, 3)) == "92.3 ± 0.4"
-    assert percent(Estimate(0.9234, None, 1)) == "92.3"
 
 
 def test_a_clear_difference_is_called_one_and_noise_is_not(quick_records):

@@ -1,7 +1,10 @@
 """The campaign against certificates: a minute of it here, an hour with ``-m slow``."""
 
+from dataclasses import replace
+
 import pytest
 
+from neuronal.certify import certify_ball
 from tests.soundness.campaign import Counts, attack, campaign, network
 
 
@@ -24,20 +27,14 @@ def test_a_short_campaign_finds_nothing_false():
 
 def test_the_campaign_finds_what_is_false(monkeypatch):
     """A maker that says the opposite of what holds is found at once."""
-    from dataclasses import replace
 
-    import tests.soundness.campaign as attacked
+    def enlarged(*given, **options):
+        ball = certify_ball(*given, **options)
+        if ball.evidence is None:
+            return ball
+        return replace(ball, evidence=replace(ball.evidence, radius=1e4 * ball.evidence.radius))
 
-    honest = attacked.certify_ball
-    monkeypatch.setattr(
-        attacked,
-        "certify_ball",
-        lambda *given, **how: (
-            one
-            if (one := honest(*given, **how)).evidence is None
-            else replace(one, evidence=replace(one.evidence, radius=1e4 * one.evidence.radius))
-        ),
-    )
+    monkeypatch.setattr("tests.soundness.campaign.certify_ball", enlarged)
     assert any("ball" in line for line in seen_by(range(6)).false)
 
 

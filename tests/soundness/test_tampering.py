@@ -56,16 +56,6 @@ def cone(verdict: str) -> tuple[Certificate, nn.Module]:
     return next(one for one in (certify_cone(model, part) for part in corners) if one.verdict == verdict), model
 
 
-def ball() -> tuple[Certificate, nn.Module]:
-    model = classifier()
-    return certify_ball(model, points(1)[0]), model
-
-
-def lipschitz() -> tuple[Certificate, nn.Module]:
-    model = classifier()
-    return certify_lipschitz_ball(model, points(1)[0]), model
-
-
 def scaling(verdict: str) -> tuple[Certificate, nn.Module]:
     model = classifier(biases=verdict == "refuted")
     return certify_scaling(model, points(1)), model
@@ -101,8 +91,8 @@ MADE: dict[str, Callable[[], tuple[Certificate, nn.Module]]] = {
     "hull, refuted": lambda: hull("refuted"),
     "cone, certified": lambda: cone("certified"),
     "cone, refuted": lambda: cone("refuted"),
-    "ball": ball,
-    "Lipschitz ball": lipschitz,
+    "ball": lambda: (certify_ball(classifier(), points(1)[0]), classifier()),
+    "Lipschitz ball": lambda: (certify_lipschitz_ball(classifier(), points(1)[0]), classifier()),
     "scaling, certified": lambda: scaling("certified"),
     "scaling, refuted": lambda: scaling("refuted"),
     "layer, certified": lambda: layer("certified"),
@@ -116,7 +106,7 @@ made = cache(lambda name: MADE[name]())
 
 def others(value: object, name: str) -> list[object]:
     """Values that say something else than this one."""
-    if name in ("cutoff",):
+    if name == "cutoff":
         return [-1e9, 1e9, float("nan")]
     if name == "verdict":
         return [other for other in ("certified", "refuted", "unknown", "proved", None) if other != value]
@@ -139,21 +129,8 @@ def others(value: object, name: str) -> list[object]:
 
 # Fields that say what a statement is about, how it is shown, or that less holds: with another value it may be as true as
 # before. Whatever is confirmed then is compared with samples of the model.
-ANOTHER = {
-    "a",
-    "b",
-    "points",
-    "x",
-    "low",
-    "high",
-    "witness",
-    "scale",
-    "multipliers",
-    "dead_on_box",
-    "intervals",
-    "parts",
-    "slopes",
-}
+ANOTHER = {"a", "b", "points", "x", "low", "high"}
+ANOTHER |= {"witness", "scale", "multipliers", "dead_on_box", "intervals", "parts", "slopes"}
 
 
 def holds(certificate: Certificate, model: nn.Module) -> bool:

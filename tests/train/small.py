@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from neuronal.data.dataset import Split
 from neuronal.nn import ImplicitBiasLinear, MeanOnlyBatchNorm
@@ -58,17 +59,40 @@ def augment(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return x + 0.1 * torch.randn(x.shape, generator=generator)
 
 
-def train(model: nn.Module, checkpoints=None, *, plan: Plan = PLAN, **more):
+def train(model: nn.Module, checkpoints=None, *, split: Split | None = None, plan: Plan = PLAN, **more):
     """Weights and epochs, all of it random from fixed seeds."""
     torch.manual_seed(5)
     given = {"seed": 7, "validation": data().rows(slice(20)), "augment": augment, **more}
-    fitted = fit(model, data(), plan, checkpoints=checkpoints, **given)
+    fitted = fit(model, data() if split is None else split, plan, checkpoints=checkpoints, **given)
     return {name: value.clone() for name, value in model.state_dict().items()}, [asdict(e) for e in fitted.epochs]
 
 
 def assert_same(one, other):
     assert one[1] == other[1]
     assert all(torch.equal(value, other[0][name]) for name, value in one[0].items())
+
+
+def plain(inputs: int = 6, outputs: int = 3) -> nn.Module:
+    """A network without anything random, for :func:`plain_loop`."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(inputs, 8), nn.ReLU(), nn.Linear(8, outputs))
+
+
+def plain_loop(model, x, y, optimiser, *, epochs, seed, loss=F.cross_entropy, before_step=lambda step: None):
+    """What ``fit`` has to do, in as many words as that takes: mean loss and share of right classes of the last epoch."""
+    order, step = torch.Generator().manual_seed(seed), 0
+    for _ in range(epochs):
+        losses, right = [], 0
+        for rows in torch.randperm(len(x), generator=order).split(16):
+            outputs = model(x[rows])
+            optimiser.zero_grad()
+            losses.append(loss(outputs, y[rows]))
+            losses[-1].backward()
+            before_step(step)
+            optimiser.step()
+            right += (outputs.argmax(1) == y[rows]).sum().item()
+            step += 1
+    return sum(loss.item() for loss in losses) / len(losses), right / len(x)
 
 
 if __name__ == "__main__":

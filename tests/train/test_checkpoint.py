@@ -21,6 +21,7 @@ from neuronal.train.loop import fit
 from neuronal.train.optim import OPTIMISERS, Plan
 from neuronal.train.progress import Diverged
 from tests.conftest import ROOT
+from tests.damage import cut, empty, flip_a_bit, no_space
 from tests.train.small import PLAN, assert_same, data, network, train
 
 
@@ -130,25 +131,11 @@ def _files(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.glob("step-*"))
 
 
-def damage_cut(file):
-    file.write_bytes(file.read_bytes()[:-9])
+def put_a_foreign_file(path):
+    save_file({"a": torch.zeros(3)}, path)
 
 
-def damage_flip(file):
-    content = bytearray(file.read_bytes())
-    content[-5] ^= 1
-    file.write_bytes(content)
-
-
-def damage_empty(file):
-    file.write_bytes(b"")
-
-
-def damage_foreign(file):
-    save_file({"a": torch.zeros(3)}, file)
-
-
-@pytest.mark.parametrize("damage", [damage_cut, damage_flip, damage_empty, damage_foreign])
+@pytest.mark.parametrize("damage", [cut, flip_a_bit, empty, put_a_foreign_file])
 def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(tmp_path, whole, damage):
     chosen = Checkpoints(tmp_path, every=1, keep=2)
     with pytest.raises(Stop):
@@ -157,9 +144,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(tmp_path, who
     (tmp_path / ".step-000000007.safetensors.partial").write_bytes(b"cut off")
     (tmp_path / ".step-000000007-abc.partial").mkdir()
     (tmp_path / ".step-000000007-abc.partial" / "new").write_bytes(b"cut off")
-    with pytest.warns(
-        RuntimeWarning, match=r"step-000000006.* It is now step-000000006.damaged; the one before is used"
-    ):
+    with pytest.warns(RuntimeWarning, match=r"step-000000006.* is now step-000000006\.damaged"):
         resumed = train(network(), chosen)
     assert_same(resumed, whole)
     assert [f.name for f in sorted(tmp_path.iterdir())] == [
@@ -172,62 +157,41 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(tmp_path, who
 def test_with_all_damaged_it_starts_anew(tmp_path, whole):
     with pytest.raises(Stop):
         train(stopping_after(3), Checkpoints(tmp_path, every=1))
-    damage_cut(tmp_path / "step-000000001.safetensors")
+    cut(tmp_path / "step-000000001.safetensors")
     with pytest.warns(RuntimeWarning, match="not a whole safetensors file"):
         assert_same(train(network(), Checkpoints(tmp_path, every=1)), whole)
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"plan": replace(PLAN, lr=0.5)}, "its plan has lr = 0.02, this one's = 0.5"),
-        # Though what is held out, and with it the data, is other too.
-        ({"seed": 8, "validation": data().rows(slice(10))}, r"is of another training: its seed = 7, this one's = 8\."),
-    ],
-)
+OTHERS = [
+    ({"plan": replace(PLAN, lr=0.5)}, "its plan has lr = 0.02, this one's = 0.5"),
+    # Though what is held out, and with it the data, is other too.
+    ({"seed": 8, "validation": data().rows(slice(10))}, r"is of another training: its seed = 7, this one's = 8\."),
+    ({"model": nn.Sequential(*network()[:6], nn.Linear(8, 4))}, r"6.weight = \[3, 8\] .*, this one's = \[4, 8\]"),
+    ({"split": data().rows(slice(49))}, "its data has images = 50, this one's = 49"),
+    ({"split": replace(data(), stored=data().stored + 1)}, r"its data has inputs = \d+, this one's = \d+"),
+    ({"split": replace(data(), answers=2 - data().answers)}, r"its data has labels = \d+, this one's = \d+"),
+    ({"split": replace(data(), scaling=standardising(data().stored))}, "scaling = nothing, this one's"),
+    ({"validation": data()}, r"its data has validation inputs = \d+, this one's = \d+"),
+]
+
+
+@pytest.mark.parametrize(("other", "message"), OTHERS)
 def test_a_checkpoint_of_another_training_is_refused(tmp_path, other, message):
     train(network(), tmp_path)
     with pytest.raises(ValueError, match=message) as error:
-        train(network(), tmp_path, **other)
+        train(**{"model": network(), **other}, checkpoints=tmp_path)
     assert "\n" not in str(error.value)
     assert "Choose another folder" in str(error.value)
 
 
-def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(tmp_path):
-    train(network(), tmp_path)
-    other = network()
-    other[6] = nn.Linear(8, 4)
-    with pytest.raises(ValueError, match=r"its model has 6.weight = \[3, 8\] torch.float32, this one's = \[4, 8\]"):
-        train(other, tmp_path)
-    with pytest.raises(ValueError, match="its data has images = 50, this one's = 49"):
-        fit(network(), data().rows(slice(49)), PLAN, seed=7, validation=data(), checkpoints=tmp_path)
-    for part, name in (("stored", "inputs"), ("answers", "labels")):
-        changed = data()
-        getattr(changed, part)[7] += 1
-        with pytest.raises(ValueError, match=rf"its data has {name} = \d+, this one's = \d+"):
-            fit(network(), changed, PLAN, seed=7, validation=data(), checkpoints=tmp_path)
-    scaled = replace(data(), scaling=standardising(data().stored))
-    with pytest.raises(ValueError, match="its data has scaling = nothing, this one's"):
-        fit(network(), scaled, PLAN, seed=7, validation=data().rows(slice(20)), checkpoints=tmp_path)
-    with pytest.raises(ValueError, match=r"its data has validation inputs = \d+, this one's = \d+"):
-        fit(network(), data(), PLAN, seed=7, validation=data(), checkpoints=tmp_path)
-
-
-@pytest.mark.parametrize("where", ["save", "sync", "move"])
-def test_without_space_training_goes_on_and_the_last_checkpoint_stays(tmp_path, whole, monkeypatch, where):
+@pytest.mark.parametrize("place", ["safetensors.torch.save_file", "os.fsync", "os.replace"])
+def test_without_space_training_goes_on_and_the_last_checkpoint_stays(tmp_path, whole, monkeypatch, place):
     chosen = Checkpoints(tmp_path, every=1)
     with pytest.raises(Stop):
         train(stopping_after(12), chosen)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    place = {"save": "safetensors.torch.save_file", "sync": "os.fsync", "move": "os.replace"}[where]
-    monkeypatch.setattr(place, full)
-    with pytest.warns(
-        RuntimeWarning, match="no checkpoint of step 5 .*No space left.* last checkpoint is of step 4"
-    ) as said:
+    monkeypatch.setattr(place, no_space)
+    with pytest.warns(RuntimeWarning, match=r"step 5 .*No space left.* step 4") as said:
         assert_same(train(network(), chosen), whole)
     assert len(said) == 1
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

@@ -1,15 +1,10 @@
 """Two real processes over gloo against one process with the batch of both."""
 
-import os
-import socket
-import subprocess
-import sys
-
 import pytest
 import torch
 
 from neuronal.nn import InputMeanNorm
-from tests.conftest import ROOT
+from tests.launch import launched
 from tests.train.two import whole_training
 
 
@@ -17,18 +12,8 @@ from tests.train.two import whole_training
 def answers(tmp_path_factory):
     """What each process answered."""
     folder = tmp_path_factory.mktemp("two")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    processes = []
-    for rank in range(2):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-        environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "ACCELERATE_USE_CPU": "true"}
-        environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        command = [sys.executable, "-m", "tests.train.two", str(folder)]
-        processes.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
-    errors = [process.communicate(timeout=100)[1] for process in processes]
-    assert all(process.returncode == 0 for process in processes), "\n".join(errors)
+    for code, _, err in launched(f"tests.train.two {folder}", ACCELERATE_USE_CPU="true"):
+        assert code == 0, err
     return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
 
 

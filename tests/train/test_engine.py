@@ -16,15 +16,10 @@ from neuronal.train.engine import _synchronise
 from neuronal.train.loop import fit
 from neuronal.train.mixup import mixed, mixed_loss, share_at
 from neuronal.train.optim import Plan
-from neuronal.train.validation import validate
-from tests.train.small import data
+from tests.train.small import data, plain, plain_loop
 
 PLAN = Plan(epochs=2, batch_size=16, optim="sgd", lr=0.1)
-
-
-def plain():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+EXACTLY = {"rtol": 0, "atol": 0}
 
 
 def trained(plan, model=None, split=None, **more):
@@ -33,17 +28,11 @@ def trained(plan, model=None, split=None, **more):
     return [p.detach().clone() for p in model.parameters()], fitted
 
 
-def by_hand(change=lambda model: None, **options):
-    """Two epochs of SGD; ``change`` is called between backward and step."""
+def by_hand(change):
+    """Two epochs of SGD; ``change`` is called with the model between backward and step."""
     model, split = plain(), data()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, **options)
-    order = torch.Generator().manual_seed(1)
-    for _ in range(2):
-        for rows in torch.randperm(50, generator=order).split(16):
-            optimiser.zero_grad()
-            F.cross_entropy(model(split.x[rows]), split.y[rows]).backward()
-            change(model)
-            optimiser.step()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    plain_loop(model, split.x, split.y, optimiser, epochs=2, seed=1, before_step=lambda _: change(model))
     return [p.detach() for p in model.parameters()]
 
 
@@ -51,8 +40,7 @@ def by_hand(change=lambda model: None, **options):
 def test_a_batch_in_parts_is_the_same_step(parts):
     whole, fitted = trained(PLAN)
     split, other = trained(replace(PLAN, accumulate=parts))
-    for one, two in zip(whole, split, strict=True):
-        torch.testing.assert_close(one, two, atol=1e-6, rtol=0)
+    torch.testing.assert_close(whole, split, atol=1e-6, rtol=0)
     assert [e.loss for e in other.epochs] == pytest.approx([e.loss for e in fitted.epochs], abs=1e-6)
     assert [e.accuracy for e in other.epochs] == [e.accuracy for e in fitted.epochs]
 
@@ -60,7 +48,7 @@ def test_a_batch_in_parts_is_the_same_step(parts):
 def test_clipping_is_torchs():
     ours, _ = trained(replace(PLAN, clip=0.05))
     theirs = by_hand(lambda model: nn.utils.clip_grad_norm_(model.parameters(), 0.05))
-    assert all(torch.equal(one, two) for one, two in zip(ours, theirs, strict=True))
+    torch.testing.assert_close(ours, theirs, **EXACTLY)
 
 
 def test_groups_have_their_rates():
@@ -72,8 +60,7 @@ def test_groups_have_their_rates():
                 parameter.grad *= 0.1
 
     # For SGD a tenth of the rate is a tenth of the gradient.
-    for one, two in zip(ours, by_hand(slow), strict=True):
-        torch.testing.assert_close(one, two, atol=1e-7, rtol=1e-6)
+    torch.testing.assert_close(ours, by_hand(slow), atol=1e-7, rtol=1e-6)
 
 
 def test_half_precision_runs_and_leaves_a_plain_model_and_the_next_plan_alone():
@@ -92,11 +79,11 @@ def test_fp16_trains_and_goes_on_with_its_scale(tmp_path):
     plan = replace(PLAN, precision="fp16")
     expected, _ = trained(plan)
     kept, _ = trained(plan, checkpoints=Checkpoints(tmp_path, every=1, keep=9))
-    assert all(torch.equal(one, two) for one, two in zip(expected, kept, strict=True))
+    torch.testing.assert_close(kept, expected, **EXACTLY)
     for file in sorted(tmp_path.iterdir())[5:]:
         file.unlink()
     resumed, _ = trained(plan, checkpoints=tmp_path)
-    assert all(torch.equal(one, two) for one, two in zip(expected, resumed, strict=True))
+    torch.testing.assert_close(resumed, expected, **EXACTLY)
 
 
 def test_a_scaled_loss_is_clipped_after_a_fresh_start_too():
@@ -132,8 +119,7 @@ def test_channels_last_reaches_the_network():
     layouts.clear()
     two, _ = trained(replace(PLAN, channels_last=True), model, split)
     assert all(layouts)
-    for a, b in zip(one, two, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-5, rtol=0)
+    torch.testing.assert_close(one, two, atol=1e-5, rtol=0)
 
 
 def test_compile_is_torchs(monkeypatch):
@@ -142,7 +128,7 @@ def test_compile_is_torchs(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda model, dynamic: compiled.append(model) or model)
     one, _ = trained(replace(PLAN, compile=True))
     assert len(compiled) == 1
-    assert all(torch.equal(a, b) for a, b in zip(one, trained(PLAN)[0], strict=True))
+    torch.testing.assert_close(one, trained(PLAN)[0], **EXACTLY)
 
 
 def test_mixup_blends_images_and_loss_alike():
@@ -174,19 +160,6 @@ def test_augmentation_is_new_every_step_and_fixed_by_the_seed():
     assert len(set(drawn)) == len(drawn) == 8
     trained(PLAN, augment=augment)
     assert drawn[8:] == drawn[:8]
-
-
-def test_validation_is_in_evaluation_mode_and_weighs_images_alike():
-    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
-    model[1].eval()
-    split = data()
-    found = validate(model, split, 16, "cross_entropy")
-    assert [m.training for m in model] == [True, False, True, True]
-    logits = model.eval()(split.x)
-    assert found["loss"] == pytest.approx(F.cross_entropy(logits, split.y).item(), rel=1e-6)
-    assert found["accuracy"] == (logits.argmax(1) == split.y).sum().item() / 50
-    # Of three classes each is among the five likeliest.
-    assert set(found) == {"loss", "accuracy"}
 
 
 def test_a_plateau_cuts_the_rate_and_stops():

@@ -3,7 +3,7 @@ import sys
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
-from types import ModuleType
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -60,22 +60,14 @@ def test_on_a_full_disk_training_goes_on_and_no_line_is_glued_to_a_piece(tmp_pat
     log(ONE)
     real = Path.open
 
-    class Full:
-        """Takes a few letters, and has no room for the rest."""
+    def room_for_five_letters(path, mode="r", **more):
+        if mode != "a":
+            return real(path, mode, **more)
+        with real(path, "a") as file:
+            file.write('{"num')
+        raise OSError(28, "No space left on device")
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            raise OSError(28, "No space left on device")
-
-        def write(self, text):
-            with real(path, "a") as file:
-                file.write(text[:5])
-
-    monkeypatch.setattr(
-        Path, "open", lambda self, mode="r", **more: Full() if mode == "a" else real(self, mode, **more)
-    )
+    monkeypatch.setattr(Path, "open", room_for_five_letters)
     with pytest.warns(RuntimeWarning, match=r"no line in .*log.jsonl \(No space left on device\). Training goes on"):
         both(replace(ONE, number=2))
     # Said once.
@@ -90,20 +82,11 @@ def test_tensorboard_is_asked_for_in_one_line_or_used(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match=r"pip install 'neuronal\[track\]'"):
         Board(tmp_path)
-    written = []
-
-    class Writer:
-        def __init__(self, folder):
-            assert folder == str(tmp_path)
-
-        def add_scalar(self, *given):
-            written.append(given)
-
-        def flush(self):
-            written.append("flush")
-
-    module = ModuleType("torch.utils.tensorboard")
-    module.SummaryWriter = Writer
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    tensorboard = Mock()
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", tensorboard)
     Board(tmp_path)(ONE)
-    assert written == [("loss", 0.1, 4), ("accuracy", 0.5, 4), ("lr", 0.01, 4), ("a", 0.25, 4), "flush"]
+    tensorboard.SummaryWriter.assert_called_once_with(str(tmp_path))
+    scalars = [
+        call.add_scalar(*one) for one in (("loss", 0.1, 4), ("accuracy", 0.5, 4), ("lr", 0.01, 4), ("a", 0.25, 4))
+    ]
+    assert tensorboard.SummaryWriter().mock_calls == [*scalars, call.flush()]

@@ -1,4 +1,4 @@
-import copy
+import itertools
 import math
 import warnings
 from dataclasses import replace
@@ -6,64 +6,38 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from neuronal.data.dataset import Split
 from neuronal.nn import ImplicitBiasLinear
 from neuronal.train.loop import Diverged, fit
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
-
-
-def problem():
-    torch.manual_seed(3)
-    x = torch.randn(50, 6)
-    return Split(x, (x[:, 0] > 0).long() + (x[:, 1] > 0).long()), nn.Sequential(
-        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)
-    )
-
+from tests.train.small import data, plain, plain_loop
 
 PLAN = Plan(epochs=3, batch_size=16, optim="adam", lr=0.01, schedule="cosine")
 
 
 def test_the_loop_does_what_a_plain_loop_does():
-    split, model = problem()
-    plain = copy.deepcopy(model)
-    optimiser = torch.optim.Adam(plain.parameters(), lr=0.01)
-    random = torch.Generator().manual_seed(5)
-    step, losses, right = 0, [], 0
-    for _ in range(3):
-        losses, right = [], 0
-        order = torch.randperm(50, generator=random)
-        for start in range(0, 50, 16):
-            rows = order[start : start + 16]
-            optimiser.param_groups[0]["lr"] = 0.01 * (1 + math.cos(math.pi * step / 12)) / 2
-            logits = plain(split.x[rows])
-            loss = F.cross_entropy(logits, split.y[rows])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            losses.append(loss.item())
-            right += (logits.argmax(1) == split.y[rows]).sum().item()
-            step += 1
-    fitted = fit(model, split, PLAN, seed=5)
-    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
-        assert torch.equal(ours.cpu(), theirs)
-    last = fitted.epochs[-1]
-    assert (last.number, last.steps) == (3, 12)
-    assert last.loss == pytest.approx(sum(losses) / 4, abs=1e-7)
-    assert last.accuracy == right / 50
+    ours, theirs, split = plain(), plain(), data()
+    optimiser = torch.optim.Adam(theirs.parameters())
+
+    def cosine(step):
+        optimiser.param_groups[0]["lr"] = 0.01 * (1 + math.cos(math.pi * step / 12)) / 2
+
+    loss, accuracy = plain_loop(theirs, split.x, split.y, optimiser, epochs=3, seed=5, before_step=cosine)
+    last = fit(ours, split, PLAN, seed=5).epochs[-1]
+    torch.testing.assert_close(ours.cpu().state_dict(), theirs.state_dict(), rtol=0, atol=0)
+    assert (last.number, last.steps, last.accuracy) == (3, 12, accuracy)
+    assert last.loss == pytest.approx(loss, abs=1e-7)
 
 
 def test_probes_are_called_after_every_epoch_and_progress_is_told():
-    split, model = problem()
-    seen, told = [], []
+    model, seen, told = plain(), [], []
 
     def probe(given, step):
         seen.append((given is model, step))
         return {"norm": float(step)}
 
-    fitted = fit(model, split, PLAN, probes=[probe], on_epoch=told.append)
+    fitted = fit(model, data(), PLAN, probes=[probe], on_epoch=told.append)
     assert seen == [(True, 4), (True, 8), (True, 12)]
     assert [epoch.measured for epoch in fitted.epochs] == [{"norm": 4.0}, {"norm": 8.0}, {"norm": 12.0}]
     assert tuple(told) == fitted.epochs
@@ -72,33 +46,13 @@ def test_probes_are_called_after_every_epoch_and_progress_is_told():
 @pytest.mark.parametrize("bad_step", [1, 7, 60, 99])
 def test_the_first_step_without_a_finite_loss_is_named(bad_step):
     """60 and 99 lie on the far side of a look at the losses, 1 and 7 on the near side."""
-    split, inner = problem()
-
-    class Breaks(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner, self.calls = inner, 0
-
-        def forward(self, x):
-            self.calls += 1
-            return self.inner(x) * (float("nan") if self.calls >= bad_step else 1.0)
-
+    model, calls = plain(), itertools.count(1)
+    model.register_forward_hook(lambda _, __, y: y * float("nan") if next(calls) >= bad_step else y)
     with pytest.raises(Diverged) as error:
-        fit(Breaks(), split, Plan(epochs=2, batch_size=1, optim="sgd", lr=0.1, schedule="one_cycle_linear"))
+        fit(model, data(), Plan(epochs=2, batch_size=1, optim="sgd", lr=0.1, schedule="one_cycle_linear"))
     assert error.value.step == bad_step
     assert error.value.lr == pytest.approx(0.1 * (1 - abs(2 * bad_step / 101 - 1)))
     assert "the loss became nan at step" in str(error.value)
-
-
-def test_same_seed_same_weights_other_seed_other_order():
-    split, model = problem()
-    weights = []
-    for seed in (0, 0, 1):
-        trained = copy.deepcopy(model)
-        fit(trained, split, PLAN, seed=seed)
-        weights.append(trained[0].weight.detach().cpu())
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
 
 
 def test_seeded_fixes_the_inside_and_leaves_the_outside_alone():
@@ -115,10 +69,9 @@ def test_seeded_fixes_the_inside_and_leaves_the_outside_alone():
 
 
 def test_steps_are_told_now_and_then():
-    split, model = problem()
     told = []
     plan = Plan(epochs=3, batch_size=1, optim="sgd", lr=0.01)
-    fitted = fit(model, split, plan, on_step=told.append)
+    fitted = fit(plain(), data(), plan, on_step=told.append)
     assert [(s.number, s.num_steps, s.epoch) for s in told] == [(50, 150, 1), (100, 150, 2), (150, 150, 3)]
     # Here a group of steps is an epoch.
     assert [s.loss for s in told] == pytest.approx([e.loss for e in fitted.epochs])
@@ -127,7 +80,7 @@ def test_steps_are_told_now_and_then():
 
 
 def test_solves_that_do_not_converge_are_one_warning_per_epoch():
-    split, _ = problem()
+    split = data()
     layers = [ImplicitBiasLinear(6, 8, coupling=-2.0), ImplicitBiasLinear(8, 3, coupling=-2.0)]
     layers[0].tolerance = 1e-20
     model = nn.Sequential(layers[0], nn.ReLU(), layers[1])

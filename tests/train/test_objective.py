@@ -2,18 +2,16 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from neuronal.data.dataset import Split
 from neuronal.data.scaling import Scaling
-from neuronal.ops.objective import loss_for, loss_of, num_right
 from neuronal.train.loop import fit
 from neuronal.train.mixup import mixed_loss
 from neuronal.train.optim import Plan
 from neuronal.train.validation import validate
+from tests.train.small import data, plain, plain_loop
 
 PLAN = Plan(epochs=3, batch_size=16, optim="sgd", lr=0.05)
 
@@ -25,37 +23,25 @@ def numbers(count=50):
 
 
 def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-
-
-def by_hand(power):
-    """Plain SGD with momentum on |difference| ** power of the scaled answers; mean loss of the last epoch."""
-    model, split = network(), numbers()
-    target = (split.answers - 30) / 6
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    order = torch.Generator().manual_seed(1)
-    for _ in range(3):
-        losses = []
-        for rows in torch.randperm(50, generator=order).split(16):
-            loss = ((model(split.stored[rows])[:, 0] - target[rows]).abs() ** power).mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            losses.append(loss.item())
-    return model, np.mean(losses)
+    return plain(inputs=4, outputs=1)
 
 
 @pytest.mark.parametrize(("name", "power"), [("", 2), ("squared", 2), ("absolute", 1)])
 def test_training_on_numbers_is_a_plain_loop(name, power):
-    model = network()
-    fitted = fit(model, numbers(), replace(PLAN, loss=name), seed=1)
-    plain, loss = by_hand(power)
-    for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
-        # float32, squares by two routes.
-        torch.testing.assert_close(ours.cpu(), theirs, atol=1e-6, rtol=0)
-    assert fitted.epochs[-1].loss == pytest.approx(loss, abs=1e-6)
-    assert fitted.epochs[-1].accuracy is None
+    """On |difference| ** power of the scaled answers."""
+    ours, theirs, split = network(), network(), numbers()
+
+    def loss(outputs, target):
+        return ((outputs[:, 0] - target).abs() ** power).mean()
+
+    optimiser = torch.optim.SGD(theirs.parameters(), lr=0.05, momentum=0.9)
+    target = (split.answers - 30) / 6
+    expected, _ = plain_loop(theirs, split.stored, target, optimiser, epochs=3, seed=1, loss=loss)
+    last = fit(ours, split, replace(PLAN, loss=name), seed=1).epochs[-1]
+    # float32, squares by two routes.
+    torch.testing.assert_close(ours.cpu().state_dict(), theirs.state_dict(), atol=1e-6, rtol=0)
+    assert last.loss == pytest.approx(expected, abs=1e-6)
+    assert last.accuracy is None
 
 
 def test_steps_on_numbers_are_told_without_accuracy():
@@ -79,29 +65,13 @@ def test_mixed_answers_are_mixed_losses():
 
 
 @pytest.mark.parametrize(
-    ("y", "chosen", "message"),
+    ("split", "wrong", "message"),
     [
-        (torch.zeros(2), "cross_entropy", "loss 'cross_entropy' does not go with answers that are numbers"),
-        (torch.zeros(2).long(), "squared", "loss 'squared' does not go with answers that are classes"),
+        (numbers(), {"loss": "cross_entropy"}, "loss 'cross_entropy' does not go with answers that are numbers"),
+        (data(), {"loss": "squared"}, "loss 'squared' does not go with answers that are classes"),
+        (numbers(), {"stop_after": 1, "monitor": "accuracy"}, "monitor 'accuracy' needs answers that are classes"),
     ],
 )
-def test_a_loss_for_other_answers_is_refused(y, chosen, message):
+def test_plans_for_other_answers_are_refused(split, wrong, message):
     with pytest.raises(ValueError, match=message):
-        loss_for(y, chosen)
-    split = Split(torch.zeros(2, 4), y)
-    with pytest.raises(ValueError, match=message):
-        fit(network(), split, replace(PLAN, loss=chosen))
-
-
-def test_the_loss_goes_by_the_answers():
-    assert loss_for(torch.zeros(2), "") == "squared"
-    assert loss_for(torch.zeros(2).long(), "") == "cross_entropy"
-    assert loss_of(torch.tensor([[3.0]]), torch.tensor([1.0]), "absolute").item() == 2
-    assert num_right(torch.tensor([[1.0], [0.0]]), torch.tensor([0.0, 0.0])) == 0
-    assert num_right(torch.eye(3), torch.tensor([0, 1, 1])) == 2
-
-
-def test_accuracy_of_numbers_cannot_be_followed():
-    plan = replace(PLAN, stop_after=1, monitor="accuracy")
-    with pytest.raises(ValueError, match="monitor 'accuracy' needs answers that are classes, got numbers"):
-        fit(network(), numbers(), plan, validation=numbers())
+        fit(network(), split, replace(PLAN, **wrong), validation=split)

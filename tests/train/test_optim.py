@@ -100,8 +100,11 @@ def names_of(model, groups):
 
 def test_one_group_of_all_or_of_some():
     model = Everything()
-    (group,) = parameter_groups(model, Plan(**PLAN, weight_decay=0.1))
+    (group,) = parameter_groups(model, Plan(**PLAN))
     assert group["params"] == list(model.parameters())
+    decayed, angles = names_of(model, parameter_groups(model, Plan(**PLAN, weight_decay=0.1)))
+    assert angles == {"geometric.delta"}
+    assert decayed | angles == {name for name, _ in model.named_parameters()}
     (names,) = names_of(model, parameter_groups(model, Plan(**PLAN), without={"implicit.raw_coupling"}))
     assert {name for name, _ in model.named_parameters()} - names == {"implicit.raw_coupling"}
 
@@ -114,7 +117,7 @@ def test_weight_decay_on_weights_only():
     assert weights == {
         "plain.weight",
         "implicit.weight",
-        "geometric.delta",
+        "geometric.scale",
         "farkas.rows",
         "lengths.parametrizations.weight.original1",
     }

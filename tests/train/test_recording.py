@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from contextlib import nullcontext
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,31 +14,15 @@ from neuronal.train import recording
 from neuronal.train.recording import NotCapturable, beside, recorded
 
 
-class Stream:
-    """Remembers whom it waits for."""
-
-    def __init__(self) -> None:
-        self.waited: list[Stream] = []
-
-    def wait_stream(self, other: Stream) -> None:
-        self.waited.append(other)
-
-
 @pytest.fixture
-def idle(monkeypatch) -> Stream:
+def idle(monkeypatch) -> Mock:
     """The current stream of a GPU that does nothing."""
-    stream = Stream()
-    for name, value in {
-        "current_stream": stream,
-        "synchronize": None,
-        "graph_pool_handle": (0, 0),
-        "CUDAGraph": None,
-    }.items():
-        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    for name in ("current_stream", "synchronize", "graph_pool_handle", "CUDAGraph"):
+        monkeypatch.setattr(torch.cuda, name, Mock())
     for name in ("graph", "stream"):
         monkeypatch.setattr(torch.cuda, name, lambda *_, **__: nullcontext())
     monkeypatch.setattr(recording, "_recover", lambda *_: None)
-    return stream
+    return torch.cuda.current_stream()
 
 
 def test_a_failed_recording_keeps_no_activations(idle):
@@ -52,7 +37,7 @@ def test_a_failed_recording_keeps_no_activations(idle):
     gc.disable()
     try:
         with pytest.raises(NotCapturable, match=r"^RuntimeError: no memory$") as refused:
-            recorded(action, Stream())
+            recorded(action, Mock())
         del refused
         assert seen[0]() is None
     finally:
@@ -60,8 +45,8 @@ def test_a_failed_recording_keeps_no_activations(idle):
 
 
 def test_what_is_asked_for_after_a_failed_step_waits_for_it(idle):
-    side = Stream()
+    side = Mock()
     with pytest.raises(RuntimeError, match="half-way"), beside(side):
         raise RuntimeError("half-way")
-    assert side.waited == [idle]
-    assert idle.waited == [side]
+    side.wait_stream.assert_called_once_with(idle)
+    idle.wait_stream.assert_called_once_with(side)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -45,21 +47,23 @@ def whole_training(parts: int):
 def resumed(folder: Path, every: int | timedelta | None):
     """A training stopped in all processes at once, and gone on with; each draws random numbers of its own."""
     chosen = Checkpoints(folder, every) if every else None
-    for stop_at in (8, 999) if every else (999,):
-        model = nn.Sequential(network(), nn.Dropout(0.3))
-        calls = iter(range(9999))
-        model.register_forward_pre_hook(lambda *_, calls=calls, stop_at=stop_at: _stop(next(calls) == stop_at))
+    for stop_at in (8, None) if every else (None,):
+        model = stopping(nn.Sequential(network(), nn.Dropout(0.3)), stop_at)
         torch.manual_seed(distributed.get_rank())
-        try:
+        with suppress(Stopped):
             fitted = fit(model, data(), replace(PLAN, mixup=0.7), seed=1, augment=augment, checkpoints=chosen)
-        except Stopped:
-            continue
     return model.state_dict(), [asdict(epoch) for epoch in fitted.epochs]
 
 
-def _stop(now: bool) -> None:
-    if now:
-        raise Stopped
+def stopping(model: nn.Module, stop_at: int | None) -> nn.Module:
+    calls = count()
+
+    def stop(*_):
+        if next(calls) == stop_at:
+            raise Stopped
+
+    model.register_forward_pre_hook(stop)
+    return model
 
 
 def mean_norm():
@@ -87,21 +91,18 @@ def sharded(folder: Path):
     """The same training with FSDP: each process holds half of every parameter; with checkpoints, and stopped once."""
     os.environ["ACCELERATE_USE_FSDP"] = "true"
     found = []
-    for stop_at, chosen in ((999, None), (8, Checkpoints(folder, 3)), (999, Checkpoints(folder, 3))):
-        model, calls = network(), iter(range(9999))
+    for stop_at, chosen in ((None, None), (8, Checkpoints(folder, 3)), (None, Checkpoints(folder, 3))):
+        model = stopping(network(), stop_at)
         if distributed.get_rank():
             # The first process's weights count.
             nn.init.zeros_(model[1].weight)
-        model.register_forward_pre_hook(lambda *_, calls=calls, stop_at=stop_at: _stop(next(calls) == stop_at))
-        try:
+        with suppress(Stopped):
             plan = replace(PLAN, keep_best=True)
             fitted = fit(model, data(), plan, seed=1, validation=wrong(), checkpoints=chosen)
-        except Stopped:
-            continue
-        state = model.state_dict()
-        shares = {name: p.to_local().numel() / p.numel() for name, p in state.items() if hasattr(p, "to_local")}
-        weights = {name: getattr(value, "full_tensor", value.clone)() for name, value in state.items()}
-        found.append((weights, [asdict(epoch) for epoch in fitted.epochs], shares))
+            state = model.state_dict()
+            shares = {name: p.to_local().numel() / p.numel() for name, p in state.items() if hasattr(p, "to_local")}
+            weights = {name: getattr(value, "full_tensor", value.clone)() for name, value in state.items()}
+            found.append((weights, [asdict(epoch) for epoch in fitted.epochs], shares))
     return found
 
 

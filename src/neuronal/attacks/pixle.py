@@ -13,6 +13,8 @@ from neuronal.geometry.trace import outputs
 from neuronal.names import find
 
 Sides = tuple[int, int]
+MOST = 100_000
+"""Restarts, and patches of each: more of them would not end in a lifetime."""
 
 
 def pixle(
@@ -57,6 +59,9 @@ def pixle(
     x, y = check_inputs(x, y, (0.0, 1.0))
     if x.dim() != 4:
         raise ValueError(f"pixle needs images of shape (n, channels, height, width), got {tuple(x.shape)}.")
+    for name, count in (("restarts", restarts), ("iterations", iterations)):
+        if type(count) is not int or not 1 <= count <= MOST:
+            raise ValueError(f"{name} needs to be a whole number from 1 to {MOST:,}, got {count}.")
     if not 1 <= patch[0] <= patch[1]:
         raise ValueError(f"patch needs a smallest and a largest side from 1, got {patch}.")
     place = find(MAPPINGS, mapping, "mapping of pixle")

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.certificate import Certificate, Verdict, check_finite
+from neuronal.certify.certificate import Certificate, Verdict
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
 from neuronal.certify.statement import network_activity
 from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
-from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.core.inference import call_on_copy, check_finite, evaluating
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
 from neuronal.geometry.trace import watching_relus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
 Verdict = Literal["certified", "refuted", "unknown"]
 Promise = Literal["real", "float32"]
@@ -63,19 +63,3 @@ def require(holds: object, why: str) -> None:
     """Raises :class:`NotConfirmed` unless it holds."""
     if not holds:
         raise NotConfirmed(why)
-
-
-def not_finite(model: nn.Module) -> str | None:
-    """The first parameter with NaN or infinity in it, or buffer with NaN: of such a network nothing can be shown.
-
-    (A mask may rightly be infinite.)
-    """
-    wrong = [name for name, value in model.named_parameters() if not value.isfinite().all()]
-    wrong += [name for name, value in model.named_buffers() if value.isnan().any()]
-    return wrong[0] if wrong else None
-
-
-def check_finite(model: nn.Module) -> None:
-    """``ValueError``, in one line, for a network that :func:`not_finite` finds something in."""
-    if (name := not_finite(model)) is not None:
-        raise ValueError(f"{name} of {type(model).__name__} has NaN or infinity in it: nothing can be shown of it.")

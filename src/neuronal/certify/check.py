@@ -9,7 +9,7 @@ from torch import nn
 
 from neuronal.certify.activity import NetworkActivity
 from neuronal.certify.ball import BallEvidence
-from neuronal.certify.certificate import Certificate, Confirmation, NotConfirmed, not_finite
+from neuronal.certify.certificate import Certificate, Confirmation, NotConfirmed
 from neuronal.certify.check_activity import check_layer, check_network
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment
 from neuronal.certify.check_lipschitz import check_lipschitz
@@ -19,7 +19,7 @@ from neuronal.certify.lipschitz import LipschitzBall
 from neuronal.certify.scaling import Scaling
 from neuronal.certify.segment import SegmentEvidence
 from neuronal.certify.simplex import ConeEvidence, HullEvidence
-from neuronal.core.inference import NoRandomNumbers, evaluating
+from neuronal.core.inference import NoRandomNumbers, evaluating, not_finite
 
 CHECKERS: dict[tuple[str, type], Callable[[Certificate, nn.Module], None]] = {
     ("segment", SegmentEvidence): check_segment,

@@ -332,4 +332,5 @@ ALWAYS = {*LEAVING.split(), "index", "native_batch_norm", "cudnn_batch_norm", "m
 )
 def _does_not_scale(call: Call) -> Fraction:
     call.breaks(f"computes {call.name}, which does not scale", "activation")
-    return call.degree()
+    # A gate would be repaired by a norm before it, so that what it gates keeps its degree.
+    return NONE if call.name in ("sigmoid", "hardsigmoid") else call.degree()

@@ -38,7 +38,7 @@ REPAIRS = {
 
 @dataclass(frozen=True)
 class Break:
-    """A module without a degree: where, which, why, and what would give it one."""
+    """A module that breaks a promise, such as one without a degree: where, which, why, and what would repair it."""
 
     path: str
     module: str
@@ -47,7 +47,7 @@ class Break:
 
     def __str__(self) -> str:
         place = f"{self.module} at '{self.path}'" if self.path else self.module
-        return f"{place} {self.reason}: {self.repair}"
+        return f"{place} {self.reason}" + (f": {self.repair}" if self.repair else "")
 
 
 class Call:

@@ -17,6 +17,7 @@ from neuronal.certify.certificate import REMARK, Certificate, Verdict
 from neuronal.certify.norms import SPARE
 from neuronal.certify.statement import ball
 from neuronal.certify.stretch import Stretch, stretched
+from neuronal.core.inference import check_module
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 
 TOLERANCE = 1e-9  # implicit-bias layers are solved to this; what is left is in the error
@@ -107,6 +108,7 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
 
 def _followed(model: nn.Module, x: Tensor) -> tuple[Lipschitz, Stretch]:
     """Follows one row through the program of a float64 copy, with the constant of every value along the way."""
+    check_module(model)
     model = deepcopy(model).double()
     for module in model.modules():
         if hasattr(module, "coupling") and hasattr(module, "tolerance"):

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuronal.certify.bounds import OWN, gamma
+from neuronal.core.limits import extras
 
 Array = NDArray[np.float64]
 # Exact elimination costs the cube of this, with numbers that grow along.
@@ -67,10 +68,8 @@ def propose_everywhere(weight: Array, bias: Array) -> Array | None:
 
 
 def _linprog() -> Any:
-    try:
+    with extras():
         return import_module("scipy.optimize").linprog
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError("certify_activity needs scipy: pip install 'neuronal[lab]'.") from missing
 
 
 def lower_bound(

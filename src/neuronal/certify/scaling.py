@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.certify.certificate import REMARK, Certificate, check_finite
+from neuronal.certify.certificate import REMARK, Certificate
 from neuronal.certify.degree_rules import Degrees, degree_of_result
 from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
 from neuronal.certify.statement import scaling
-from neuronal.core.inference import call_on_copy, evaluating, is_random, memory
+from neuronal.core.inference import call_on_copy, check_finite, evaluating, is_random, memory
 from neuronal.geometry.trace import Exits, places
 
 ROWS = 2
@@ -84,12 +84,10 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
         from every degree; or ``unknown``. The evidence (:class:`Scaling`) lists what breaks it, and the repairs.
     """
     check_finite(model)
-    parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
     row = _row(model, example)
-    row = row if parameter is None else row.to(parameter)
     shape = tuple(row.shape[1:])
     with evaluating(model):
-        recorder = _record(model, row.repeat(ROWS, *[1] * len(shape)))
+        recorder = _record(model, row)
         degree = recorder.degree if not recorder.breaks else None
         tried = _inputs(row)
         departs = None if degree is None else _departs_from(model, tried, degree)
@@ -124,6 +122,13 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
     )
 
 
+def degree_and_breaks(model: nn.Module, example: Tensor | None = None) -> tuple[Fraction, list[Break]]:
+    """The degree, and what breaks it, as :func:`certify_scaling` sees them in one run; without breaks no proof yet."""
+    with evaluating(model):
+        recorder = _record(model, _row(model, example))
+    return recorder.degree, recorder.breaks
+
+
 def _why(recorder: _Recorder) -> str:
     first, more = recorder.breaks[:1], len(recorder.breaks) - 1
     if not first:
@@ -132,24 +137,26 @@ def _why(recorder: _Recorder) -> str:
 
 
 def _row(model: nn.Module, example: Tensor | None) -> Tensor:
-    """One input, from the example or from what the model says of itself."""
-    if example is not None:
-        if example.dim() < 2 or not len(example) or not example.is_floating_point():
+    """One input, from the example or from what the model says of itself, in the model's dtype and on its device."""
+    if example is None:
+        shape = shape_of_input(model)
+        if shape is None:
             raise ValueError(
-                "example needs to be floats with a batch dimension in front and at least one row, "
-                f"got {example.dtype} of shape {tuple(example.shape)}."
+                f"certify_scaling cannot tell the input's shape from {type(model).__name__}. Give example=, an input with "
+                "a batch dimension."
             )
-        return example[:1].detach()
-    shape = _shape(model)
-    if shape is None:
+        example = torch.randn(1, *shape, generator=torch.Generator().manual_seed(0))
+    elif example.dim() < 2 or not len(example) or not example.is_floating_point():
         raise ValueError(
-            f"certify_scaling cannot tell the input's shape from {type(model).__name__}. Give example=, an input with a "
-            "batch dimension."
+            "example needs to be floats with a batch dimension in front and at least one row, "
+            f"got {example.dtype} of shape {tuple(example.shape)}."
         )
-    return torch.randn(1, *shape, generator=torch.Generator().manual_seed(0))
+    parameter = next((p for p in model.parameters() if p.is_floating_point()), example)
+    return example[:1].detach().to(parameter)
 
 
-def _shape(model: nn.Module) -> tuple[int, ...] | None:
+def shape_of_input(model: nn.Module) -> tuple[int, ...] | None:
+    """The shape of one input, from the model's recipe, its timm configuration, or a linear layer at its beginning."""
     recipe, configuration = getattr(model, "recipe", None), getattr(model, "default_cfg", None)
     if isinstance(recipe, dict) and "img_size" in recipe:
         return recipe["in_chans"], recipe["img_size"], recipe["img_size"]
@@ -241,7 +248,8 @@ def departure(y: Tensor, once: Tensor, twice: Tensor) -> float:
 # Recording
 
 
-def _record(model: nn.Module, x: Tensor) -> _Recorder:
+def _record(model: nn.Module, row: Tensor) -> _Recorder:
+    x = row.repeat(ROWS, *[1] * (row.dim() - 1))
     recorder = _Recorder(model, x)
     with places(model) as running, recorder.recording(running):
         result = model(x)

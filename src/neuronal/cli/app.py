@@ -15,11 +15,12 @@ from neuronal.cli import certify, data
 from neuronal.cli.audit import audit
 from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
+from neuronal.cli.errors import one_line_errors
 from neuronal.cli.interrupts import Terminated, interruptions
 from neuronal.cli.lists import models, neurons
 from neuronal.cli.sweep import sweep
 from neuronal.cli.train import train
-from neuronal.names import unknown
+from neuronal.names import printable, unknown
 
 app = typer.Typer(
     name="neuronal",
@@ -67,14 +68,15 @@ def _leave_group() -> None:
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning is one line too; where in the code it was raised is no matter of the user's."""
-    print(f"neuronal: {message}", file=sys.stderr)
+    print(f"neuronal: {printable(str(message))}", file=sys.stderr)
 
 
 def _run(words: list[str]) -> int:
     # The class of typer's own complaints about the command line has no public name.
     complaint: Any = typer.BadParameter.__mro__[2]
     try:
-        return app(words, prog_name="neuronal", standalone_mode=False) or 0
+        with one_line_errors():
+            return app(words, prog_name="neuronal", standalone_mode=False) or 0
     except typer.Exit as done:
         # typer raises its own in the place of an interrupt.
         return 143 if isinstance(done.__cause__, Terminated) else done.exit_code

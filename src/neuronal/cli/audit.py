@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from neuronal.cli.certify import Scaling, Source
-from neuronal.cli.errors import one_line_errors
 from neuronal.cli.options import AsJson, ModelOption, Out, named_values
+from neuronal.cli.screen import escape
 
 
 def audit(
@@ -27,43 +26,40 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Measure and certify a model: contrast, zero image, dead units, distances, curvature, segments; write a page."""
-    with one_line_errors():
-        from neuronal.core.files import make_writable, write_whole
-        from neuronal.data.catalogue import label_of
-        from neuronal.experiments.audit import audit as examined
-        from neuronal.experiments.environment import environment
-        from neuronal.experiments.subject import subject
-        from neuronal.report.audit import audit_page, audit_sentences
+    from neuronal.core.files import make_writable, write_whole
+    from neuronal.data.catalogue import label_of
+    from neuronal.experiments.audit import audit as examined
+    from neuronal.experiments.environment import environment
+    from neuronal.experiments.subject import subject
+    from neuronal.report.audit import audit_page, audit_sentences
 
-        if rows < 1 or pairs < 0:
-            raise ValueError(f"--rows needs to be at least 1 and --pairs at least 0, got {rows} and {pairs}.")
-        folder = out / "audit"
-        make_writable(folder)
-        one = subject(source, data, scaling, named_values(model_option or [], "model-option"))
-        assert one.data is not None
-        errors = Console(stderr=True)
-        with errors.status("loading") as status:
-            found = examined(
-                one.model,
-                one.data,
-                rows=rows,
-                pairs=pairs,
-                seed=seed,
-                on_section=lambda name: status.update(name.replace("_", " ")),
-            )
-        answer = {"model": source, "data": data} | found.to_json() | {"environment": environment()}
-        label = label_of(data)
-        file = Path(source)
-        # Trainings all call their model model.safetensors; their folders differ.
-        named = (
-            f"{file.resolve().parent.name}-{file.stem}"
-            if file.is_file()
-            else source.replace(":", "-").replace("/", "-")
+    if rows < 1 or pairs < 0:
+        raise ValueError(f"--rows needs to be at least 1 and --pairs at least 0, got {rows} and {pairs}.")
+    folder = out / "audit"
+    make_writable(folder)
+    one = subject(source, data, scaling, named_values(model_option or [], "model-option"))
+    assert one.data is not None
+    errors = Console(stderr=True)
+    with errors.status("loading") as status:
+        found = examined(
+            one.model,
+            one.data,
+            rows=rows,
+            pairs=pairs,
+            seed=seed,
+            on_section=lambda name: status.update(name.replace("_", " ")),
         )
-        stem = f"{named}-{label}"
-        write_whole(folder / f"{stem}.json", json.dumps(answer, indent=1) + "\n")
-        page = folder / f"{stem}.html"
-        write_whole(page, audit_page(source, label, one.data.classes, answer))
+    answer = {"model": source, "data": data} | found.to_json() | {"environment": environment()}
+    label = label_of(data)
+    file = Path(source)
+    # Trainings all call their model model.safetensors; their folders differ.
+    named = (
+        f"{file.resolve().parent.name}-{file.stem}" if file.is_file() else source.replace(":", "-").replace("/", "-")
+    )
+    stem = f"{named}-{label}"
+    write_whole(folder / f"{stem}.json", json.dumps(answer, indent=1) + "\n")
+    page = folder / f"{stem}.html"
+    write_whole(page, audit_page(source, label, one.data.classes, answer))
     if as_json:
         print(json.dumps(answer | {"report": str(page)}, indent=1))
         return

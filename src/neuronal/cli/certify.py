@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.errors import fail
 from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
+from neuronal.cli.screen import escape
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -58,17 +58,16 @@ def segment(
     as_json: AsJson = False,
 ) -> None:
     """Is the predicted class the same on the whole segment between two inputs? Where not, the switching points are shown."""
-    with one_line_errors():
-        from neuronal.certify.branch import Budget
-        from neuronal.certify.segment import certify_segment
+    from neuronal.certify.branch import Budget
+    from neuronal.certify.segment import certify_segment
 
-        one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
-        if len(inputs) != 2:
-            raise ValueError(f"a segment has two ends, got {len(inputs)} inputs.")
-        budget = Budget(bounds=bounds, seconds=seconds)
-        certificate = certify_segment(one.model, *inputs, promise=promise, budget=budget)  # type: ignore[arg-type]
-        further = _switches(one, inputs) if certificate.verdict == "refuted" else {}
-        _show(certificate, one.model, check, as_json, further)
+    one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
+    if len(inputs) != 2:
+        raise ValueError(f"a segment has two ends, got {len(inputs)} inputs.")
+    budget = Budget(bounds=bounds, seconds=seconds)
+    certificate = certify_segment(one.model, *inputs, promise=promise, budget=budget)  # type: ignore[arg-type]
+    further = _switches(one, inputs) if certificate.verdict == "refuted" else {}
+    _show(certificate, one.model, check, as_json, further)
 
 
 def _about_mixtures(kind: str, question: str) -> None:
@@ -89,15 +88,14 @@ def _about_mixtures(kind: str, question: str) -> None:
         check: Check = False,
         as_json: AsJson = False,
     ) -> None:
-        with one_line_errors():
-            from neuronal.certify import simplex
-            from neuronal.certify.branch import Budget
+        from neuronal.certify import simplex
+        from neuronal.certify.branch import Budget
 
-            certify = {"hull": simplex.certify_hull, "cone": simplex.certify_cone}[kind]
-            one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
-            budget = Budget(bounds=bounds, seconds=seconds)
-            certificate = certify(one.model, inputs, promise=promise, budget=budget)  # type: ignore[arg-type]
-            _show(certificate, one.model, check, as_json, {})
+        certify = {"hull": simplex.certify_hull, "cone": simplex.certify_cone}[kind]
+        one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
+        budget = Budget(bounds=bounds, seconds=seconds)
+        certificate = certify(one.model, inputs, promise=promise, budget=budget)  # type: ignore[arg-type]
+        _show(certificate, one.model, check, as_json, {})
 
 
 _about_mixtures("hull", "Is the predicted class the same for every mixture (convex combination) of the inputs?")
@@ -119,16 +117,15 @@ def ball(
     as_json: AsJson = False,
 ) -> None:
     """How far around one input the predicted class is proved not to change."""
-    with one_line_errors():
-        from neuronal.certify.ball import certify_ball
+    from neuronal.certify.ball import certify_ball
 
-        one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
-        if len(inputs) != 1:
-            raise ValueError(f"a ball has one centre, got {len(inputs)} inputs.")
-        size: Any = 2 if norm == "2" else norm
-        certificate = certify_ball(one.model, inputs[0], norm=size, promise=promise)  # type: ignore[arg-type]
-        radius = getattr(certificate.evidence, "radius", None)
-        _show(certificate, one.model, check, as_json, {} if radius is None else {"radius": float(radius)})
+    one, inputs = _subject_and_inputs(source, data, indices, files, part, scaling, model_option)
+    if len(inputs) != 1:
+        raise ValueError(f"a ball has one centre, got {len(inputs)} inputs.")
+    size: Any = 2 if norm == "2" else norm
+    certificate = certify_ball(one.model, inputs[0], norm=size, promise=promise)  # type: ignore[arg-type]
+    radius = getattr(certificate.evidence, "radius", None)
+    _show(certificate, one.model, check, as_json, {} if radius is None else {"radius": float(radius)})
 
 
 @app.command("scaling")
@@ -136,18 +133,17 @@ def scaling_of(
     source: Source, data: Data = None, model_option: ModelOption = None, check: Check = False, as_json: AsJson = False
 ) -> None:
     """Does scaling the input scale the output, so that the class does not depend on contrast? If not, what breaks it."""
-    with one_line_errors():
-        from neuronal.certify.scaling import certify_scaling
-        from neuronal.experiments.subject import subject
+    from neuronal.certify.scaling import certify_scaling
+    from neuronal.experiments.subject import subject
 
-        one = subject(source, data, "unit", named_values(model_option or [], "model-option"))
-        example = one.data.test.rows(slice(0, 2)).x if one.data else None
-        certificate = certify_scaling(one.model, example)
-        breaks = [
-            {"module": f"{b.module} at '{b.path}'", "reason": b.reason, "repair": b.repair}
-            for b in getattr(certificate.evidence, "breaks", ())
-        ]
-        _show(certificate, one.model, check, as_json, {"breaks": breaks} if breaks else {})
+    one = subject(source, data, "unit", named_values(model_option or [], "model-option"))
+    example = one.data.test.rows(slice(0, 2)).x if one.data else None
+    certificate = certify_scaling(one.model, example)
+    breaks = [
+        {"module": f"{b.module} at '{b.path}'", "reason": b.reason, "repair": b.repair}
+        for b in getattr(certificate.evidence, "breaks", ())
+    ]
+    _show(certificate, one.model, check, as_json, {"breaks": breaks} if breaks else {})
 
 
 @app.command("activity")
@@ -161,22 +157,21 @@ def activity(
     as_json: AsJson = False,
 ) -> None:
     """Is at least one unit of every ReLU layer active for every input with values between --low and --high?"""
-    with one_line_errors():
-        import torch
+    import torch
 
-        from neuronal.certify.activity import certify_activity
-        from neuronal.convert.sources import input_shape
-        from neuronal.experiments.subject import subject
+    from neuronal.certify.activity import certify_activity
+    from neuronal.convert.sources import input_shape
+    from neuronal.experiments.subject import subject
 
-        one = subject(source, data, "unit", named_values(model_option or [], "model-option"))
-        shape = one.data.shape if one.data else input_shape(one.model)
-        box = (torch.full(shape, low), torch.full(shape, high))
-        try:
-            certificate = certify_activity(one.model, box, data=one.data.test.x if one.data else None)
-        except RuntimeError as unfit:
-            reason = " ".join(str(unfit).split())[:200]
-            raise ValueError(f"the model does not take inputs of shape {tuple(shape)} ({reason}).") from unfit
-        _show(certificate, one.model, check, as_json, {"layers": _layers(certificate)})
+    one = subject(source, data, "unit", named_values(model_option or [], "model-option"))
+    shape = one.data.shape if one.data else input_shape(one.model)
+    box = (torch.full(shape, low), torch.full(shape, high))
+    try:
+        certificate = certify_activity(one.model, box, data=one.data.test.x if one.data else None)
+    except RuntimeError as unfit:
+        reason = " ".join(str(unfit).split())[:200]
+        raise ValueError(f"the model does not take inputs of shape {tuple(shape)} ({reason}).") from unfit
+    _show(certificate, one.model, check, as_json, {"layers": _layers(certificate)})
 
 
 def _subject_and_inputs(
@@ -231,6 +226,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
     from neuronal.certify.check import check as check_again
 
     held = check_again(certificate, model) if check else None
+    code = 1 if held is not None and not held and certificate.verdict != "unknown" else 0
     if as_json:
         shown = {
             "kind": certificate.kind,
@@ -242,7 +238,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
             "checked": None if held is None else bool(held),
         }
         print(json.dumps(shown | further, indent=1))
-        return
+        raise typer.Exit(code)
     console = Console(highlight=False)
     colour = {"certified": "green", "refuted": "red", "unknown": "yellow"}[certificate.verdict]
     console.print(f"[bold {colour}]{certificate.verdict}[/]  {escape(certificate.statement)}")
@@ -257,6 +253,7 @@ def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool
             console.print(f"{name}: {_number(value)}")
     if held is not None:
         console.print("checked again: " + ("it holds" if held else f"[red]{escape(str(held))}[/]"))
+    raise typer.Exit(code)
 
 
 def _number(value: Any) -> str:

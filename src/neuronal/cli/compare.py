@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from neuronal.cli.errors import one_line_errors, stopping
+from neuronal.cli.errors import stopping
 from neuronal.cli.options import AsJson, ModelOption, Out, below, whole_numbers, with_model_options
+from neuronal.cli.screen import escape
 from neuronal.names import find
 
 if TYPE_CHECKING:
@@ -68,15 +68,14 @@ def compare(
         "schedule": schedule,
         "holdout": holdout,
     }
-    with one_line_errors():
-        from neuronal.experiments.sweep import prepare, sweep
-        from neuronal.report.terminal import Bars
-        from neuronal.train.engine import is_first_process
+    from neuronal.experiments.sweep import prepare, sweep
+    from neuronal.report.terminal import Bars
+    from neuronal.train.engine import is_first_process
 
-        given = {key: value for key, value in options.items() if value is not None}
-        study = _study(recipe, given, model_option, neurons, name)
-        folder = out / study.recipe.name
-        prepare(study, folder)
+    given = {key: value for key, value in options.items() if value is not None}
+    study = _study(recipe, given, model_option, neurons, name)
+    folder = out / study.recipe.name
+    prepare(study, folder)
     bars = Bars(Console(stderr=True, quiet=not is_first_process()))
     with stopping(study, folder, bars, fresh):
         with bars:
@@ -98,35 +97,33 @@ def report(
     from neuronal.experiments.sweep import finished, read_study
     from neuronal.report.terminal import Bars
 
-    with one_line_errors():
-        study = read_study(run)
-        bars = Bars(Console(stderr=True))
-        found = [finished(cell, run, bars) for cell in study.cells()]
-        records = [record for record in found if record]
-        if not records:
-            raise ValueError(f"{run} has no finished cell to report on. Run its neuronal compare first.")
-        if len(records) < len(found):
-            print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
-        if any(record.data not in ("", load(study.recipe.data).checksum()) for record in records):
-            print(
-                f"neuronal: the data at {study.recipe.data} have changed since these cells were trained",
-                file=sys.stderr,
-            )
-        _show(study, run, records, False, as_json)
+    study = read_study(run)
+    bars = Bars(Console(stderr=True))
+    found = [finished(cell, run, bars) for cell in study.cells()]
+    records = [record for record in found if record]
+    if not records:
+        raise ValueError(f"{run} has no finished cell to report on. Run its neuronal compare first.")
+    if len(records) < len(found):
+        print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
+    if any(record.data not in ("", load(study.recipe.data).checksum()) for record in records):
+        print(
+            f"neuronal: the data at {study.recipe.data} have changed since these cells were trained",
+            file=sys.stderr,
+        )
+    _show(study, run, records, False, as_json)
 
 
 def _results(folder: Path, page: Path, as_json: bool) -> None:
     """The page of results that another package wrote into a folder (entry points ``neuronal.reports``)."""
     from neuronal.core.files import make_writable, write_whole
 
-    with one_line_errors():
-        reports = [point.load() for point in entry_points(group="neuronal.reports")]
-        drawn = next((drawn for report in reports if (drawn := report(folder))), None)
-        if drawn is None:
-            raise ValueError(f"{folder} has no study.json of neuronal compare, and no results of another command.")
-        html, sentences = drawn
-        make_writable(page.parent)
-        write_whole(page, html)
+    reports = [point.load() for point in entry_points(group="neuronal.reports")]
+    drawn = next((drawn for report in reports if (drawn := report(folder))), None)
+    if drawn is None:
+        raise ValueError(f"{folder} has no study.json of neuronal compare, and no results of another command.")
+    html, sentences = drawn
+    make_writable(page.parent)
+    write_whole(page, html)
     if as_json:
         print(json.dumps({"findings": sentences, "report": str(page)}, indent=1))
         return

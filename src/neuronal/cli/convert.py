@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from neuronal.cli.errors import one_line_errors
 from neuronal.cli.options import AsJson, named_values, whole_numbers
 
 
@@ -27,32 +26,32 @@ def convert(
     shape: Annotated[str | None, typer.Option(help="Input for the check, such as 3,224,224.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a model to another neuron, list what changed, measure by how much its output did."""
-    with one_line_errors():
-        import torch
+    """Convert a model to another neuron, list what changed, by how much its output did, and whether its promise holds."""
+    import torch
 
-        from neuronal.convert.checkpoint import save_model
-        from neuronal.convert.convert import convert as converted
-        from neuronal.convert.convert import largest_difference
-        from neuronal.convert.sources import from_source, input_shape
-        from neuronal.report.conversion import change_table
+    from neuronal.convert.checkpoint import save_model
+    from neuronal.convert.convert import convert as converted
+    from neuronal.convert.convert import largest_difference
+    from neuronal.convert.sources import from_source, input_shape
+    from neuronal.report.conversion import change_table
 
-        model = from_source(source, **({"pretrained": True} if pretrained else {}))
-        try:
-            conversion = converted(model, to, batch_norm=batch_norm, **named_values(option or []))  # type: ignore[arg-type]
-        except TypeError as unfit:
-            raise ValueError(str(unfit)) from unfit
-        size = whole_numbers("shape", shape) if shape else input_shape(model)
-        x = torch.randn(2, *size, generator=torch.Generator().manual_seed(0))
-        try:
-            difference = largest_difference(model, conversion.model, x)
-        except (RuntimeError, TypeError, AttributeError) as unfit:
-            reason = str(unfit).splitlines()[0]
-            raise ValueError(
-                f"the model does not take images of shape {tuple(size)} ({reason}). Give one with --shape."
-            ) from unfit
-        if out:
-            save_model(conversion.model, out)
+    model = from_source(source, **({"pretrained": True} if pretrained else {}))
+    try:
+        conversion = converted(model, to, batch_norm=batch_norm, **named_values(option or []))  # type: ignore[arg-type]
+    except TypeError as unfit:
+        raise ValueError(str(unfit)) from unfit
+    size = whole_numbers("shape", shape) if shape else input_shape(model)
+    x = torch.randn(2, *size, generator=torch.Generator().manual_seed(0))
+    try:
+        difference = largest_difference(model, conversion.model, x)
+    except (RuntimeError, TypeError, AttributeError) as unfit:
+        reason = str(unfit).splitlines()[0]
+        raise ValueError(
+            f"the model does not take images of shape {tuple(size)} ({reason}). Give one with --shape."
+        ) from unfit
+    promise = replace(conversion, example=x).promise
+    if out:
+        save_model(conversion.model, out)
     if as_json:
         rows = [asdict(change) for change in conversion.changes]
         print(
@@ -61,6 +60,7 @@ def convert(
                     "changes": rows,
                     # JSON has no NaN.
                     "largest_difference": difference if isfinite(difference) else None,
+                    "promise": asdict(promise),
                     "file": str(out) if out else None,
                 },
                 indent=1,
@@ -75,3 +75,4 @@ def convert(
     )
     if out:
         print(f"model: {out}")
+    print(promise)

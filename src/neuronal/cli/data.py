@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
-from neuronal.cli.errors import fail, one_line_errors
+from neuronal.cli.errors import fail
 from neuronal.cli.lists import print_rows
 from neuronal.cli.options import AsJson
+from neuronal.cli.screen import escape
 
 app = typer.Typer(
     name="data",
@@ -43,8 +43,7 @@ def data_info(name: DataName, as_json: AsJson = False) -> None:
     """Describe one dataset: sizes, classes, source, where it is."""
     from neuronal.data.catalogue import about
 
-    with one_line_errors():
-        known = about(name)
+    known = about(name)
     if as_json:
         print(json.dumps(known, indent=1))
         return
@@ -58,8 +57,7 @@ def data_fetch(name: DataName) -> None:
     """Download a dataset from the Hugging Face hub."""
     from neuronal.data.catalogue import fetch
 
-    with one_line_errors():
-        files = fetch(name)
+    files = fetch(name)
     print(f"{len(files)} files in {files[0].parent}")
 
 
@@ -68,8 +66,7 @@ def data_verify(name: DataName, as_json: AsJson = False) -> None:
     """Read all of a dataset again and check its counts and checksums."""
     from neuronal.data.catalogue import verify
 
-    with one_line_errors():
-        findings = verify(name)
+    findings = verify(name)
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from neuronal.cli.interrupts import Terminated
+from neuronal.core.files import Unreadable
+from neuronal.core.limits import extras, shortage
+from neuronal.names import printable
 
 if TYPE_CHECKING:
     from neuronal.experiments.cells import Plan
@@ -22,16 +25,17 @@ __all__ = ["fail", "going_on", "one_line_errors", "whole_results"]
 
 def fail(line: str, code: int) -> NoReturn:
     """Ends the command with its one line; among several processes the others than the first say which they are."""
-    rank = os.environ.get("RANK", "0")
+    rank, line = os.environ.get("RANK", "0"), printable(line)
     print(f"neuronal: {line}" if rank == "0" else f"neuronal, process {rank}: {line}", file=sys.stderr)
     raise typer.Exit(code)
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Inside: a wrong value, or a file that cannot be read or written, ends the command with its message alone."""
+    """Inside: a wrong value, a file that cannot be used, or what is not there ends the command with its message alone."""
     try:
-        yield
+        with extras():
+            yield
     except ValueError as wrong:
         fail(str(wrong), 2)
     except ModuleNotFoundError as missing:
@@ -40,8 +44,8 @@ def one_line_errors() -> Iterator[None]:
         fail(str(missing), 1)
     except BrokenPipeError:
         raise
-    except OSError as refused:
-        fail(refusal(refused), 1)
+    except (OSError, MemoryError, RuntimeError) as stop:
+        fail(_why(stop), 1)
 
 
 @contextmanager
@@ -53,25 +57,29 @@ def whole_results(folder: Path) -> Iterator[None]:
         raise ValueError(f"a result in {folder} has no {lacking}. neuronal reproduce makes it anew.") from lacking
 
 
-def refusal(refused: OSError) -> str:
-    """``cannot use FILE (Permission denied)``; with what to do."""
-    return (
-        f"cannot use {refused.filename or 'a file'} ({refused.strerror or refused}). Choose another place with --out."
-    )
+def _why(stop: Exception) -> str:
+    """Why a command cannot go on, and what to do; ``stop`` itself is raised if it is nothing of the kind."""
+    if line := shortage(stop):
+        return line
+    if not isinstance(stop, OSError):
+        raise stop
+    what_to_do = "Give the right to read it." if isinstance(stop, Unreadable) else "Choose another place with --out."
+    return f"cannot use {stop.filename or 'a file'} ({stop.strerror or stop}). {what_to_do}"
 
 
 @contextmanager
 def _told(kept: Callable[[], str], *others: type[Exception], results: Path | None = None) -> Iterator[None]:
-    """Inside: Ctrl-C, SIGTERM, a full disk or one of ``others`` ends the command, which says why and what is kept."""
-    ends: tuple[type[BaseException], ...] = (KeyboardInterrupt, OSError, *others)
+    """Inside: Ctrl-C, SIGTERM, a full disk, too little memory or one of ``others`` ends the command, which says why and
+    what is kept.
+    """
     try:
         yield
     except BrokenPipeError:
         raise
-    except ends as stop:
-        if isinstance(stop, KeyboardInterrupt):
-            fail(f"stopped; {kept()}", 143 if isinstance(stop, Terminated) else 130)
-        why = refusal(stop) if isinstance(stop, OSError) else str(stop)
+    except KeyboardInterrupt as stop:
+        fail(f"stopped; {kept()}", 143 if isinstance(stop, Terminated) else 130)
+    except (OSError, MemoryError, RuntimeError) as stop:
+        why = str(stop) if isinstance(stop, others) else _why(stop)
         if results and isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
             why = why.replace("--out", "--results")
         fail(f"{why} {kept()}", 1)

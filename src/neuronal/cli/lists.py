@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from neuronal.cli.options import AsJson
+from neuronal.cli.screen import escape
 
 
 def neurons(as_json: AsJson = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neuronal.cli.errors import fail
+from neuronal.core.files import parse_json
 
 if TYPE_CHECKING:
     from neuronal.experiments.recipe import Recipe
@@ -77,7 +77,7 @@ def grid_of(base: Any, words: Sequence[str], name: str | None, option: str = "gr
 
 def _number(word: str) -> Any:
     """``4`` and ``0.5``; neither lists nor words."""
-    value = json.loads(word)
+    value = parse_json(word)
     if type(value) not in (int, float):
         raise ValueError(word)
     return value
@@ -109,7 +109,7 @@ def named_values(words: Sequence[str], option: str = "option") -> dict[str, Any]
         if not equals:
             raise ValueError(f"--{option} needs name=value, got {word!r}.")
         try:
-            found[name] = json.loads(value)
+            found[name] = parse_json(value)
         except ValueError:
             found[name] = value
     return found

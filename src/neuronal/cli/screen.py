@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape as without_markup
 
-__all__ = ["screen"]
+from neuronal.names import printable
+
+__all__ = ["escape", "screen"]
 
 WIDE = 200
+
+
+def escape(text: str) -> str:
+    """Text of a foreign file for a console: neither markup nor codes of the terminal."""
+    return without_markup(printable(text))
 
 
 def screen() -> Console:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from neuronal.cli.errors import one_line_errors, stopping
+from neuronal.cli.errors import stopping
 from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, named_values, with_model_options
 from neuronal.names import find
 
@@ -41,40 +41,38 @@ def sweep(
     Finished cells are kept: the same command again goes on where it stopped. A worker that dies loses its cell only, which
     is tried again.
     """
-    with one_line_errors():
-        from neuronal.experiments.engine import InTurn, Processes, slurm
-        from neuronal.experiments.first_look import RECIPES
-        from neuronal.experiments.recipe import Recipe
-        from neuronal.experiments.sweep import prepare
-        from neuronal.experiments.sweep import sweep as run_sweep
-        from neuronal.experiments.tune import choose as chosen
-        from neuronal.report.terminal import Bars, choice_table
-        from neuronal.train.engine import is_first_process, processes
+    from neuronal.experiments.engine import InTurn, Processes, slurm
+    from neuronal.experiments.first_look import RECIPES
+    from neuronal.experiments.recipe import Recipe
+    from neuronal.experiments.sweep import prepare
+    from neuronal.experiments.sweep import sweep as run_sweep
+    from neuronal.experiments.tune import choose as chosen
+    from neuronal.report.terminal import Bars, choice_table
+    from neuronal.train.engine import is_first_process, processes
 
-        study = grid_of(with_model_options(find(RECIPES, recipe, "recipe"), model_option), grid, name)
-        folder = out / study.recipe.name
-        if processes().num_processes > 1 and engine != "here":
-            raise ValueError(
-                f"--engine {engine} starts processes of its own: run neuronal sweep without torchrun. To spread each cell "
-                "over the launcher's processes, use --engine here."
-            )
-        find({field.name: field for field in fields(Recipe)}, choose, "field to choose")
-        if memory is not None and not 0 < memory < float("inf"):
-            raise ValueError(f"--memory needs a number of GB above 0, got {memory}.")
-        engines: dict[str, Callable[[], Any]] = {
-            "here": InTurn,
-            "processes": lambda: Processes(workers, threads, None if memory is None else int(memory * 1e9)),
-            "slurm": lambda: slurm(folder / "slurm", **named_values(slurm_option or [], "slurm-option")),
-        }
-        if any(one.holdout == 0 and one.protocol != "published" for one in study.variants()):
-            raise ValueError("choosing needs held-out data, got holdout 0. Give some: --grid holdout=0.1.")
-        place = find(engines, engine, "engine")()
-        prepare(study, folder)
+    study = grid_of(with_model_options(find(RECIPES, recipe, "recipe"), model_option), grid, name)
+    folder = out / study.recipe.name
+    if processes().num_processes > 1 and engine != "here":
+        raise ValueError(
+            f"--engine {engine} starts processes of its own: run neuronal sweep without torchrun. To spread each cell "
+            "over the launcher's processes, use --engine here."
+        )
+    find({field.name: field for field in fields(Recipe)}, choose, "field to choose")
+    if memory is not None and not 0 < memory < float("inf"):
+        raise ValueError(f"--memory needs a number of GB above 0, got {memory}.")
+    engines: dict[str, Callable[[], Any]] = {
+        "here": InTurn,
+        "processes": lambda: Processes(workers, threads, None if memory is None else int(memory * 1e9)),
+        "slurm": lambda: slurm(folder / "slurm", **named_values(slurm_option or [], "slurm-option")),
+    }
+    if any(one.holdout == 0 and one.protocol != "published" for one in study.variants()):
+        raise ValueError("choosing needs held-out data, got holdout 0. Give some: --grid holdout=0.1.")
+    place = find(engines, engine, "engine")()
+    prepare(study, folder)
     bars = Bars(Console(stderr=True, quiet=not is_first_process()))
     with stopping(study, folder, bars, fresh), bars:
         records = run_sweep(study, folder, fresh=fresh, watch=bars, engine=place)
-    with one_line_errors():
-        choices = chosen(records, choose)
+    choices = chosen(records, choose)
     if not is_first_process():
         return
     if as_json:

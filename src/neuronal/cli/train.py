@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from neuronal.cli.errors import fail, keeping, last_state, one_line_errors
+from neuronal.cli.errors import fail, keeping, last_state
 from neuronal.cli.options import AsJson, ModelOption, Out, grid_of, with_model_options
 from neuronal.names import find
 
@@ -37,40 +37,37 @@ def train(
 
     The same command goes on where it was stopped, also under torchrun or accelerate launch.
     """
-    with one_line_errors():
-        from neuronal.convert.checkpoint import save_model
-        from neuronal.core.files import make_writable
-        from neuronal.experiments.first_look import RECIPES
-        from neuronal.experiments.recipe import PROTOCOLS
-        from neuronal.experiments.record import write
-        from neuronal.experiments.run import check, trained
-        from neuronal.nn.families import family
-        from neuronal.report.terminal import Live
-        from neuronal.report.words import result
-        from neuronal.train.board import Board
-        from neuronal.train.checkpoint import Checkpoints
-        from neuronal.train.engine import is_first_process
-        from neuronal.train.log import Log
+    from neuronal.convert.checkpoint import save_model
+    from neuronal.core.files import make_writable
+    from neuronal.experiments.first_look import RECIPES
+    from neuronal.experiments.recipe import PROTOCOLS
+    from neuronal.experiments.record import write
+    from neuronal.experiments.run import check, trained
+    from neuronal.nn.families import family
+    from neuronal.report.terminal import Live
+    from neuronal.report.words import result
+    from neuronal.train.board import Board
+    from neuronal.train.checkpoint import Checkpoints
+    from neuronal.train.engine import is_first_process
+    from neuronal.train.log import Log
 
-        start = with_model_options(find(RECIPES, recipe, "recipe"), model_option)
-        base = replace(start, family=family(neuron).name, seeds=(seed,))
-        place_name = f"{base.name}-{neuron}" if name is None else name
-        variants = grid_of(base, set or [], place_name, "set").variants()
-        if len(variants) > 1 or variants[0].seeds != (seed,):
-            raise ValueError(
-                "--set takes one value for a field, and the seed is given with --seed. See: neuronal sweep."
-            )
-        chosen = variants[0]
-        folder = out / chosen.name
-        check(chosen)
-        make_writable(folder)
-        place = folder / "checkpoints"
-        note = "" if chosen.protocol == "clean" else f"protocol {chosen.protocol}: {PROTOCOLS[chosen.protocol]}"
-        if note and is_first_process():
-            print(f"neuronal: {note}", file=sys.stderr)
-        drawn = Board(folder / "board") if board and is_first_process() else None
-        kept = Checkpoints(place) if every is None else Checkpoints(place, every=every)
-    with one_line_errors(), keeping(place), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
+    start = with_model_options(find(RECIPES, recipe, "recipe"), model_option)
+    base = replace(start, family=family(neuron).name, seeds=(seed,))
+    place_name = f"{base.name}-{neuron}" if name is None else name
+    variants = grid_of(base, set or [], place_name, "set").variants()
+    if len(variants) > 1 or variants[0].seeds != (seed,):
+        raise ValueError("--set takes one value for a field, and the seed is given with --seed. See: neuronal sweep.")
+    chosen = variants[0]
+    folder = out / chosen.name
+    check(chosen)
+    make_writable(folder)
+    place = folder / "checkpoints"
+    note = "" if chosen.protocol == "clean" else f"protocol {chosen.protocol}: {PROTOCOLS[chosen.protocol]}"
+    if note and is_first_process():
+        print(f"neuronal: {note}", file=sys.stderr)
+    drawn = Board(folder / "board") if board and is_first_process() else None
+    kept = Checkpoints(place) if every is None else Checkpoints(place, every=every)
+    with keeping(place), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
 
         def show(epoch: Epoch) -> None:
             live.epoch(epoch)

@@ -11,11 +11,13 @@ from typing import Any
 from neuronal.convert.checkpoint import load_model, save_model
 from neuronal.convert.convert import Change, Conversion, convert, to_standard
 from neuronal.convert.fold import fold_batch_norm
+from neuronal.convert.promise import Promise
 from neuronal.convert.sources import from_source, input_shape
 
 __all__ = [
     "Change",
     "Conversion",
+    "Promise",
     "convert",
     "fold_batch_norm",
     "from_source",

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from neuronal.convert.convert import convert
 from neuronal.convert.fold import fold_batch_norm
 from neuronal.convert.sources import from_source
-from neuronal.core.files import read_tensors, write_tensors
+from neuronal.core.files import parse_json, read_tensors, write_tensors
 from neuronal.models.registry import create_model
 
 _KEY = "neuronal"
@@ -60,14 +61,17 @@ def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) ->
     """
     recipe, same, tensors = _read(Path(path))
     try:
-        model = _rebuilt(recipe, path, make)
         state = {**tensors, **{copy: tensors[kept] for copy, kept in same.items()}}
-    except (KeyError, TypeError, AttributeError) as odd:
-        raise ValueError(f"{path} has a header that cannot be read ({type(odd).__name__}: {odd}).") from odd
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if name in state and state[name].dtype != tensor.dtype:
-            tensor.data = tensor.data.to(state[name].dtype)
+        if make is None:
+            _check_size(recipe, path, sum(tensor.numel() for tensor in state.values()))
+        model = _rebuilt(recipe, path, make)
+    except (KeyError, TypeError, AttributeError, OverflowError, RuntimeError) as odd:
+        reason = " ".join(str(odd).split())[:200]
+        raise ValueError(f"{path} has a header that cannot be read ({type(odd).__name__}: {reason}).") from odd
     try:
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if name in state and state[name].dtype != tensor.dtype:
+                tensor.data = tensor.data.to(state[name].dtype)
         model.load_state_dict(state)
     except RuntimeError as wrong:
         reason = " ".join(str(wrong).split())[:200]
@@ -75,6 +79,19 @@ def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) ->
     model.recipe = recipe
     found: nn.Module = model.eval()
     return found
+
+
+def _check_size(recipe: dict[str, Any], path: str | Path, given: int) -> None:
+    """``ValueError`` for a recipe of ours that asks for far more memory than the tensors in the file fill."""
+    if "source" in recipe:
+        return
+    # On the meta device a network costs no memory. A conversion drops biases, say, but never most of the numbers.
+    with torch.device("meta"):
+        needed = sum(parameter.numel() for parameter in _base(recipe, path).parameters())
+    if needed > 8 * given:
+        raise ValueError(
+            f"{path} does not fit the model its header describes: it needs {needed:,} numbers, got {given:,}."
+        )
 
 
 def _rebuilt(recipe: dict[str, Any], path: str | Path, make: Callable[[], nn.Module] | None) -> Any:
@@ -120,7 +137,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, str], dict[str, Tensor]
         raise ValueError(f"{path}: no such file.")
     header, tensors = read_tensors(path, _KEY, old=True)
     try:
-        content = json.loads(header)
+        content = parse_json(header)
         version, recipe, same = content["format"], dict(content["recipe"]), dict(content["same"])
     except (ValueError, KeyError, TypeError) as odd:
         raise ValueError(f"{path} has a header that cannot be read ({odd}).") from odd

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from neuronal.convert.fold import BATCH_NORMS, fold_batch_norm, foldable, folded, scale_and_shift
+from neuronal.convert.fold import batch_norms, fold_batch_norm, foldable, folded, scale_and_shift, without_norm
+from neuronal.convert.promise import Promise, promise_of
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced, without_parametrisation
-from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.core.decay import no_weight_decay
+from neuronal.core.inference import call_on_copy, check_module, evaluating
 from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
 from neuronal.nn.norm import ChannelScale
@@ -27,11 +30,8 @@ _NORMS = (
     nn.LocalResponseNorm,
     nn.RMSNorm,
 )
-_BATCH_NORM: dict[str, str] = {
-    "fold": "into the layer before it, whose bias is dropped then",
-    "scale_only": "its scale stays, its shift goes",
-    "drop": "it goes",
-}
+_HEADS = ("fc", "classifier", "head", "heads")
+"""What models without ``get_classifier`` call their head; an ``nn.Identity`` there means that there is none."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,23 @@ class Conversion:
 
     model: nn.Module
     changes: tuple[Change, ...]
+    family: str
+    example: Tensor | None = field(default=None, repr=False)
+    """An input, where one was given: ``promise`` is measured on inputs like it."""
 
     @property
     def exact(self) -> bool:
         """Whether the whole model computes the same function as before."""
         return all(change.exact for change in self.changes)
+
+    @cached_property
+    def promise(self) -> Promise:
+        """What the neuron promises, and whether this model keeps it: certified, measured, or what breaks it.
+
+        Found when first asked for, for the weights the model has then. For ``zero_bias`` the model is run, in evaluation,
+        on a few inputs; for the others layers are looked at.
+        """
+        return promise_of(self.model, self.family, self.changes, self.example)
 
 
 def convert(
@@ -75,7 +87,7 @@ def convert(
     ``geometric`` computes the same function; ``implicit_bias`` adds a coupling to the same weights (``coupling=-0.5``, say:
     the paper's transfer mode); ``farkas`` replaces the last unit of every layer; ``zero_bias`` drops the biases and does
     away with batch norms; ``standard`` goes back to plain torch layers. Modules used in several places, or that share
-    parameters, go on doing so.
+    parameters, go on doing so. The new model's ``no_weight_decay()`` names what weight decay is to spare, for timm.
 
     Args:
         model: Any module, a single layer too. Plain linear and convolutional layers are converted, and ours of another
@@ -85,17 +97,16 @@ def convert(
             family has a plain head.
         batch_norm: For ``zero_bias``: ``"fold"`` into the layer before (and drop the bias that makes), ``"scale_only"``, or
             ``"drop"``.
-        example: An input, for folding in models that ``torch.fx`` cannot read.
+        example: An input, for folding in models that ``torch.fx`` cannot read, and for measuring the promise.
         options: Those of the family's layers.
 
     Raises:
         UnknownName: No such family, or no such way with batch norms.
         TypeError, ValueError: Options the family's layers refuse.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"convert needs a torch module, got {model!r}.")
+    check_module(model)
     target = find(FAMILIES, family, "neuron") if isinstance(family, str) else family
-    find(_BATCH_NORM, batch_norm, "way with batch norms")
+    find(dict.fromkeys(get_args(BatchNorm)), batch_norm, "way with batch norms")
     if target.name == "standard" and options:
         raise TypeError(f"standard layers have no options, got {', '.join(options)}.")
     norms = _Norms(model, batch_norm, example) if target.name == "zero_bias" else None
@@ -110,9 +121,11 @@ def convert(
     if plan.refusals and not plan.converted:
         # Not one layer that could not be converted, but options none of them takes.
         raise plan.refusals[0]
-    result = replaced(model, plan.others)
+    result: Any = replaced(model, plan.others)
+    # Where timm's optimisers look for it. A partial, which copies and pickles with its model.
+    result.no_weight_decay = partial(no_weight_decay, result)
     _write_down(model, result, target, plan.changes, batch_norm, options, example)
-    return Conversion(result, tuple(plan.changes))
+    return Conversion(result, tuple(plan.changes), target.name, example)
 
 
 class _Plan:
@@ -197,6 +210,7 @@ def to_standard(model: nn.Module) -> nn.Module:
     Raises:
         ValueError: A layer no plain one can stand for: an implicit-bias layer with a coupling.
     """
+    check_module(model)
     for path, module in model.named_modules():
         coupling = getattr(module, "coupling", None)
         if _is_ours(module) and isinstance(coupling, Tensor) and coupling.detach().count_nonzero():
@@ -279,13 +293,13 @@ def _shared_parameters(model: nn.Module) -> set[int]:
 
 
 def _output_layers(model: nn.Module) -> set[nn.Module]:
-    """The layers whose outputs are the model's: the last of each head the model names, else the last of several.
+    """The layers whose outputs are the model's: the last of each head it names, and its like; else the last of several.
 
     A model without classes, such as timm's with ``num_classes=0``, gives features and has none.
     """
     if getattr(model, "num_classes", None) == 0:
         return set()
-    heads: Any = None
+    heads: Any = next((head for name in _HEADS if isinstance(head := getattr(model, name, None), nn.Identity)), None)
     with suppress(AttributeError):  # some of timm's own fail here
         heads = model.get_classifier()  # type: ignore[operator]
     several = (nn.ModuleList, nn.ModuleDict)
@@ -294,9 +308,15 @@ def _output_layers(model: nn.Module) -> set[nn.Module]:
     if named:
         layers = [[m for m in head.modules() if _is_layer(m)] for head in named]
         if any(layers) or all(isinstance(head, nn.Identity) for head in named):
-            return {own[-1] for own in layers if own}
+            classes = getattr(model, "num_classes", None)
+            return {m for own in layers for m in own if m is own[-1] or _sizes(m) == (_sizes(own[-1])[0], classes)}
     every = [module for module in model.modules() if _is_layer(module)]
     return {every[-1]} if len(every) > 1 else set()
+
+
+def _sizes(layer: nn.Module) -> tuple[object, ...]:
+    """What tells two layers that give classes from the same features from a hidden one and the output."""
+    return getattr(layer, "in_features", None), getattr(layer, "out_features", "several")
 
 
 class _Norms:
@@ -307,15 +327,16 @@ class _Norms:
         """The batch norm to fold into a layer."""
         self.instead: dict[nn.Module, tuple[nn.Module, str]] = {}
         """Other modules in the place of batch norms, with a note."""
-        self.in_the_way = {m for m in model.modules() if isinstance(m, _NORMS) and kind(m) not in BATCH_NORMS}
+        norms = batch_norms(model)
+        self.in_the_way = {m for m in model.modules() if isinstance(m, _NORMS)} - norms
         if way == "fold":
             if example is not None:
                 # Raises if folding would change the output on the example.
                 fold_batch_norm(model, example)
             for layer, norm in foldable(model, example):
                 self.behind[layer] = norm
-                self.instead[norm] = nn.Identity(), ""
-        for norm in (m for m in model.modules() if kind(m) in BATCH_NORMS and m not in self.instead):
+                self.instead[norm] = without_norm(norm), ""
+        for norm in norms - self.instead.keys():
             self.instead[norm] = _without_shift(norm, way)
 
     @classmethod
@@ -326,11 +347,11 @@ class _Norms:
 def _without_shift(norm: Any, way: BatchNorm) -> tuple[nn.Module, str]:
     """What scales with its input in the place of a batch norm that is not folded."""
     if way == "drop":
-        return nn.Identity(), "dropped"
+        return without_norm(norm), "dropped"
     if norm.running_mean is None:
-        return nn.Identity(), "dropped: it has no running statistics to take a scale from"
+        return without_norm(norm), "dropped: it has no running statistics to take a scale from"
     why = "no convolution before it to fold it into: " if way == "fold" else ""
-    return ChannelScale(scale_and_shift(norm)[0]), f"{why}scale kept, shift dropped"
+    return without_norm(norm, ChannelScale(scale_and_shift(norm)[0])), f"{why}scale kept, shift dropped"
 
 
 def _write_down(

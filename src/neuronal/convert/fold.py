@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -11,9 +14,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from neuronal.convert.replace import PLAIN, has_own_weight, kind, replaced
-from neuronal.core.inference import call_on_copy, evaluating, memory
+from neuronal.core.inference import call_on_copy, check_module, evaluating, memory
 from neuronal.nn.standard import arguments
 
+Pairs = list[tuple[Any, Any]]
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
@@ -21,8 +25,9 @@ def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> Any:
     """A copy of ``model`` whose batch norms are part of the layers before them; the same function in evaluation.
 
     A batch norm is folded if its only input is the output of a convolution that nothing else uses and that has no hooks;
-    with an example, which shows on what dimension it acts, also behind a linear layer. Others stay. In training the copy is
-    another function: it has no batch statistics.
+    with an example, which shows on what dimension it acts, also behind a linear layer. Others stay. Of a module that is a
+    batch norm and an activation (timm's ``BatchNormAct2d``) the activation stays. In training the copy is another
+    function: it has no batch statistics.
 
     Args:
         model: Left as it is.
@@ -32,10 +37,11 @@ def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> Any:
     Raises:
         ValueError: The model can neither be read nor, without an example, be run; or the check fails.
     """
+    check_module(model)
     pairs = foldable(model, example)
     others: dict[nn.Module, nn.Module] = {}
     for layer, norm in pairs:
-        others[layer], others[norm] = folded(layer, norm), nn.Identity()
+        others[layer], others[norm] = folded(layer, norm), without_norm(norm)
     result: Any = replaced(model, others)
     if example is not None:
         _check(model, result, example)
@@ -47,20 +53,21 @@ def fold_batch_norm(model: nn.Module, example: Tensor | None = None) -> Any:
     return result
 
 
-def foldable(model: nn.Module, example: Tensor | None = None) -> list[tuple[Any, Any]]:
+def foldable(model: nn.Module, example: Tensor | None = None) -> Pairs:
     """Layers and the batch norms that can be folded into them."""
-    if not any(kind(module) in BATCH_NORMS for module in model.modules()):
+    norms = batch_norms(model)
+    if not norms:
         return []
     used: dict[nn.Module, int] = {}
-    pairs = _read(model, used) if example is None else _seen(model, example, used)
+    pairs = _read(model, norms, used) if example is None else _seen(model, norms, example, used)
     return [
         (layer, norm)
         for layer, norm in pairs
         if type(layer) in PLAIN
-        and kind(norm) in BATCH_NORMS
+        and norm in norms
         and norm.running_mean is not None
         and has_own_weight(layer)
-        and norm.num_features == _units(layer)
+        and norm.running_mean.shape == layer.weight.shape[:1]
         and not (_hooked(layer) or _hooked(norm))
         and used[layer] == used[norm] == 1
         # What a batch norm behind a linear layer acts on depends on the shape of the input.
@@ -68,8 +75,30 @@ def foldable(model: nn.Module, example: Tensor | None = None) -> list[tuple[Any,
     ]
 
 
-def _units(layer: Any) -> int:
-    return len(layer.weight)
+def batch_norms(model: nn.Module) -> set[nn.Module]:
+    """Torch's batch norms, and modules of any class that compute one and then their children, such as an activation."""
+    return {
+        m for m in model.modules() if kind(m) in BATCH_NORMS or (hasattr(m, "running_mean") and _is_norm_and_more(m))
+    }
+
+
+@torch.no_grad()
+def _is_norm_and_more(module: Any) -> bool:
+    """Whether, in evaluation, a module is seen to compute a batch norm and its children one after the other."""
+    with suppress(Exception), evaluating(module):  # whatever is raised by one that is no batch norm of images
+        scale, shift = (t.view(-1, 1, 1) for t in scale_and_shift(module))
+        x = torch.randn(2, len(scale), 3, 3, generator=torch.Generator().manual_seed(0)).to(scale)
+        want = without_norm(module)(x * scale + shift)
+        return torch.allclose(call_on_copy(module.forward, x), want, rtol=1e-3, atol=1e-4)
+    return False
+
+
+def without_norm(norm: nn.Module, *instead: nn.Module) -> nn.Module:
+    """What is put in the place of a batch norm: what stands for it, if anything, and then copies of its children."""
+    children = OrderedDict((name, copy.deepcopy(child)) for name, child in norm.named_children())
+    if not children or kind(norm) in BATCH_NORMS:
+        return instead[0] if instead else nn.Identity()
+    return nn.Sequential(OrderedDict(("scale", module) for module in instead) | children).train(norm.training)
 
 
 def _hooked(module: nn.Module) -> bool:
@@ -78,11 +107,14 @@ def _hooked(module: nn.Module) -> bool:
     )
 
 
-def _read(model: nn.Module, used: dict[nn.Module, int]) -> list[tuple[nn.Module, nn.Module]]:
+def _read(model: nn.Module, norms: set[nn.Module], used: dict[nn.Module, int]) -> Pairs:
     """Pairs of a module and the one that alone takes its output, from the graph of the forward."""
     try:
         with evaluating(model):
-            graph = fx.Tracer().trace(model)
+            tracer = fx.Tracer()
+            is_leaf = tracer.is_leaf_module
+            tracer.is_leaf_module = lambda m, path: m in norms or is_leaf(m, path)  # type: ignore[assignment, method-assign]
+            graph = tracer.trace(model)
     except Exception as reason:
         raise ValueError(
             f"torch.fx cannot read the forward of {type(model).__name__} to see which layer a batch norm follows "
@@ -107,7 +139,7 @@ def _read(model: nn.Module, used: dict[nn.Module, int]) -> list[tuple[nn.Module,
 
 
 @torch.no_grad()
-def _seen(model: nn.Module, example: Tensor, used: dict[nn.Module, int]) -> list[tuple[nn.Module, nn.Module]]:
+def _seen(model: nn.Module, norms: set[nn.Module], example: Tensor, used: dict[nn.Module, int]) -> Pairs:
     """Pairs of a module and one that was handed the very tensor it returned, from a run."""
     made: dict[int, tuple[nn.Module, Tensor]] = {}
     taken: dict[int, list[nn.Module]] = {}
@@ -121,7 +153,8 @@ def _seen(model: nn.Module, example: Tensor, used: dict[nn.Module, int]) -> list
             made[id(output)] = (module, output)
 
     between = _UsesBetweenModules(made)
-    leaves = [module for module in model.modules() if not list(module.children())]
+    inside = {child for norm in norms for child in norm.modules()} - norms
+    leaves = [m for m in model.modules() if m in norms or not (m in inside or list(m.children()))]
     handles = [leaf.register_forward_hook(watch) for leaf in leaves]
     handles += [leaf.register_forward_pre_hook(between.enter, prepend=True) for leaf in leaves]
     handles += [leaf.register_forward_hook(between.leave, always_call=True) for leaf in leaves]

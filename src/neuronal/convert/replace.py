@@ -68,6 +68,7 @@ def _carry_over(old: nn.Module, new: nn.Module) -> None:
             new.__dict__[name] = copy.copy(old.__dict__[name])
     new._is_full_backward_hook = old._is_full_backward_hook
     known = {*nn.Linear(1, 1).__dict__, *nn.Conv2d(1, 1, 1).__dict__, *nn.BatchNorm2d(1).__dict__, "parametrizations"}
+    known.add("no_weight_decay")  # of a layer that was converted by itself before: about that one
     for name, value in old.__dict__.items():
         if name not in known and name not in new.__dict__:
             new.__dict__[name] = value

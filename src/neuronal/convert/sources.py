@@ -14,11 +14,12 @@ from typing import Any
 
 from torch import nn
 
+from neuronal.certify.scaling import shape_of_input
+from neuronal.core.limits import extras
 from neuronal.models.registry import create_model, is_model
 from neuronal.names import UnknownName
 
 Maker = Callable[[str, dict[str, Any]], nn.Module]
-_EXTRA = "pip install 'neuronal[vision]'"
 
 
 def from_source(source: str, **arguments: Any) -> nn.Module:
@@ -79,9 +80,8 @@ def _torchvision(name: str, arguments: dict[str, Any]) -> nn.Module:
 
 def _package(name: str) -> Any:
     try:
-        return import_module(name)
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError(f"{name.partition('.')[0]} is not installed: {_EXTRA}.") from missing
+        with extras():
+            return import_module(name)
     except RuntimeError as unfit:
         raise ValueError(
             f"{name.partition('.')[0]} does not fit this torch ({unfit}). Install a matching version."
@@ -123,9 +123,5 @@ def _where_it_fails(wrong: Exception) -> str:
 
 
 def input_shape(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one image the model is made for: what it says, else 3 channels of 224 x 224."""
-    recipe = getattr(model, "recipe", None) or {}
-    if "img_size" in recipe:
-        return recipe["in_chans"], recipe["img_size"], recipe["img_size"]
-    configuration: Any = getattr(model, "default_cfg", None)
-    return tuple(configuration["input_size"]) if isinstance(configuration, dict) else (3, 224, 224)
+    """The shape of one input the model is made for: what it says, else 3 channels of 224 x 224."""
+    return shape_of_input(model) or (3, 224, 224)

@@ -13,15 +13,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuronal.core.limits import extras
+
 # JSON files are read by commands that do not wait for torch.
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Damaged", "make_writable", "plain_json", "write_whole"]
+__all__ = ["Damaged", "json_checksum", "make_writable", "plain_json", "read_json", "write_whole"]
 
 
 class Damaged(ValueError):
     """A file that is not what was written; the message says in what way."""
+
+
+class Unreadable(OSError):
+    """A file that is there and may not be read."""
 
 
 @contextmanager
@@ -78,12 +84,35 @@ def write_sealed(path: Path, values: Any) -> None:
     write_whole(path, json.dumps(sealed, indent=1, allow_nan=False) + "\n")
 
 
+def parse_json(text: str | bytes) -> Any:
+    """The values in JSON from a file; ``Damaged`` for any other text, and for lists in lists without end."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as wrong:
+        raise Damaged(f"not JSON ({wrong})") from wrong
+
+
+def check_readable(path: Path) -> None:
+    """``Damaged`` for a pipe, say, from which reading might never end; ``Unreadable`` for what may not be read."""
+    if path.exists() and not path.is_file():
+        raise Damaged("no regular file")
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        raise
+    except OSError as wrong:
+        raise Unreadable(wrong.errno, wrong.strerror, str(path)) from wrong
+
+
+def read_json(path: Path) -> Any:
+    """The values in a JSON file; ``Damaged`` if it is anything else, ``OSError`` if it cannot be read."""
+    check_readable(path)
+    return parse_json(path.read_bytes())
+
+
 def read_sealed(path: Path) -> Any:
     """What :func:`write_sealed` wrote; ``Damaged`` if the file is anything else, ``OSError`` if it cannot be read."""
-    try:
-        sealed = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as wrong:
-        raise Damaged(f"not JSON ({wrong})") from wrong
+    sealed = read_json(path)
     if not isinstance(sealed, dict) or set(sealed) != {"sha256", "values"}:
         raise Damaged("not a file of neuronal's (no checksum)")
     if sealed["sha256"] != json_checksum(sealed["values"]):
@@ -108,14 +137,29 @@ def write_tensors(path: Path, kind: str, header: str, tensors: Mapping[str, Tens
     Raises:
         OSError: It could not be written; a file that was there before is as it was.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    with extras():
+        from safetensors import SafetensorError
+        from safetensors.torch import save_file
 
     with replacing(path) as new:
         try:
             save_file(dict(tensors), new, metadata={kind: header, "sha256": tensor_checksum(header, tensors)})
         except SafetensorError as refused:
             raise OSError(errno.EIO, str(refused)) from refused
+        _sort_metadata(new)
+
+
+def _sort_metadata(path: Path) -> None:
+    """Writes the header's metadata in the order of their names: safetensors' own order changes from run to run."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        # The same characters in another order: nothing else moves.
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        assert len(text) <= size
+        file.seek(8)
+        file.write(text.ljust(size))
 
 
 def read_tensors(path: Path, kind: str, *, old: bool = False) -> tuple[str, dict[str, Tensor]]:
@@ -126,13 +170,17 @@ def read_tensors(path: Path, kind: str, *, old: bool = False) -> tuple[str, dict
         kind: As it was written.
         old: Read files without a checksum too, which were written before there was one.
     """
-    from safetensors import SafetensorError, safe_open
+    with extras():
+        from safetensors import SafetensorError, safe_open
 
     try:
+        check_readable(path)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, RuntimeError) as wrong:
+    except Unreadable:
+        raise
+    except (SafetensorError, OSError, RuntimeError, Damaged) as wrong:
         # It is opened twice; in between a file can go, which torch calls a RuntimeError.
         raise Damaged(f"{path} is not a whole safetensors file ({wrong}).") from wrong
     if (header := metadata.get(kind)) is None:

@@ -10,12 +10,45 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["NoRandomNumbers", "call_on_copy", "evaluating", "is_random", "memory"]
+__all__ = [
+    "NoRandomNumbers",
+    "call_on_copy",
+    "check_finite",
+    "check_module",
+    "evaluating",
+    "is_random",
+    "memory",
+    "not_finite",
+]
+
+
+def check_module(model: object) -> None:
+    """``TypeError``, in one line, for what is no torch module."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"needs a torch module, got {type(model).__name__}.")
+
+
+def not_finite(model: nn.Module) -> str | None:
+    """The first parameter with NaN or infinity in it, or buffer with NaN: of such a network nothing can be shown.
+
+    (A mask may rightly be infinite.)
+    """
+    wrong = [name for name, value in model.named_parameters() if not value.isfinite().all()]
+    wrong += [name for name, value in model.named_buffers() if value.isnan().any()]
+    return wrong[0] if wrong else None
+
+
+def check_finite(model: nn.Module) -> None:
+    """``ValueError``, in one line, for a network that :func:`not_finite` finds something in."""
+    check_module(model)
+    if (name := not_finite(model)) is not None:
+        raise ValueError(f"{name} of {type(model).__name__} has NaN or infinity in it: nothing can be shown of it.")
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     """Inside: evaluation mode and no gradients; afterwards every module's own flag is back."""
+    check_module(model)
     flags = {module: module.training for module in model.modules()}
     model.eval()
     try:

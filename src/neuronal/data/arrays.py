@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from neuronal.data.dataset import Dataset, Split, Task
+from neuronal.names import printable
 
 TEST_SHARE = 0.2
 """Of a set that comes without a test split."""
@@ -34,7 +35,8 @@ class Arrays:
             Split(torch.from_numpy(x), torch.from_numpy(y))
             for x, y in ((self.train_x, self.train_y), (self.test_x, self.test_y))
         )
-        return Dataset(name, train, test, self.classes, " ".join(filter(None, (source, self.note))), task)
+        classes = tuple(map(printable, self.classes))
+        return Dataset(name, train, test, classes, " ".join(filter(None, (source, self.note))), task)
 
 
 def without_test(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], classes: tuple[str, ...], note: str = "") -> Arrays:

@@ -7,9 +7,8 @@ images.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -57,8 +56,8 @@ class Augment:
         if self.cutout_fill not in FILLS:
             raise UnknownName(unknown("fill of cutout", self.cutout_fill, FILLS))
         for name in ("crop", "cutout"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} needs to be 0 or more, got {getattr(self, name)}.")
+            if type(getattr(self, name)) is not int or not 0 <= getattr(self, name) < 2**31:
+                raise ValueError(f"{name} needs to be 0 or more, got {getattr(self, name)}. Give a whole number.")
         ordered = len(self.contrast) > 2 or list(self.contrast) == sorted(self.contrast)
         if len(self.contrast) == 1 or not ordered or not all(0 <= factor < float("inf") for factor in self.contrast):
             raise ValueError(
@@ -85,17 +84,6 @@ class Augment:
         if self.contrast:
             x = contrasted(x, self.contrast, generator)
         return x
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "resized_crop": list(self.resized_crop), "contrast": list(self.contrast)}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        names = [field.name for field in fields(cls)]
-        for name in values:
-            if name not in names:
-                raise UnknownName(unknown("change of images", name, names))
-        return cls(**values)
 
 
 def boxes(x: Tensor, smallest: float, largest: float, generator: torch.Generator) -> Tensor:

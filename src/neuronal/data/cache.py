@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from neuronal.core.files import Damaged, json_checksum, replacing
+from neuronal.core.files import Damaged, json_checksum, read_json, replacing
 from neuronal.data.arrays import Arrays
 
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
@@ -29,7 +29,7 @@ _VERSION = 1
 def kept(name: str, files: Sequence[Path], read: Callable[[], Arrays]) -> Arrays:
     """What ``read`` makes of ``files``: from the cache if it is there and whole, memory-mapped; else read and kept."""
     folder = cache_root() / entry_name(name, files)
-    if (folder / "seal.json").exists():
+    if folder.exists():
         try:
             return _load(folder)
         except (Damaged, OSError) as wrong:
@@ -51,12 +51,20 @@ def kept(name: str, files: Sequence[Path], read: Callable[[], Arrays]) -> Arrays
 def cache_root() -> Path:
     """The folder of decoded arrays: ``NEURONAL_CACHE``, else ``neuronal/arrays`` in the user's cache."""
     given = os.environ.get("NEURONAL_CACHE")
-    return Path(given).expanduser() if given else user_cache() / "arrays"
+    return expanded(given) if given else user_cache() / "arrays"
 
 
 def user_cache() -> Path:
     """The folder of this library in the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neuronal"
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "neuronal"
+
+
+def expanded(path: str | Path) -> Path:
+    """``path`` with the home folder that ``~`` stands for; ``ValueError`` if there is none."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as homeless:
+        raise ValueError(f"{path}: no such home folder. Set HOME, or NEURONAL_DATA and NEURONAL_CACHE.") from homeless
 
 
 def entry_name(name: str, files: Sequence[Path]) -> str:
@@ -75,6 +83,16 @@ def checksum(arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
+def contents(arrays: Arrays) -> str:
+    """SHA-256 of the rows of both splits, inputs with their answers, whatever their order."""
+    digest = hashlib.sha256()
+    for x, y in ((arrays.train_x, arrays.train_y), (arrays.test_x, arrays.test_y)):
+        digest.update(f"{x.shape}{x.dtype.str}{y.dtype.str}".encode())
+        rows = (hashlib.sha256(one.tobytes() + answer.tobytes()).digest() for one, answer in zip(x, y, strict=True))
+        digest.update(b"".join(sorted(rows)))
+    return digest.hexdigest()
+
+
 def _sealed(arrays: Arrays) -> str:
     """Checksum of all that an entry holds."""
     return json_checksum([checksum(arrays), arrays.classes, arrays.note])
@@ -82,7 +100,7 @@ def _sealed(arrays: Arrays) -> str:
 
 def _load(folder: Path) -> Arrays:
     try:
-        seal = json.loads((folder / "seal.json").read_text(encoding="utf-8"))
+        seal = read_json(folder / "seal.json")
         # Copy on write: torch wants memory it may write to, and nobody's writing must reach the file.
         parts = {part: np.load(folder / f"{part}.npy", mmap_mode="c", allow_pickle=False) for part in _PARTS}
         arrays = Arrays(**parts, classes=tuple(seal["classes"]), note=seal["note"])

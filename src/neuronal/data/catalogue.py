@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from neuronal.data.arrays import Arrays
-from neuronal.data.cache import checksum, kept
+from neuronal.data.cache import checksum, contents, expanded, kept
 from neuronal.data.dataset import Dataset
 from neuronal.data.digits import load as digits
 from neuronal.data.errors import MissingData
 from neuronal.data.files import Entry, Found, Hub, data_root, download, found_at, found_by_name
 from neuronal.data.generated import SOURCE, arrows, levy, moons
+from neuronal.data.parquet import count_rows
 from neuronal.names import find
 
 
@@ -42,6 +44,7 @@ DATASETS: dict[str, Entry] = {
         place="mnist",
         classes=tuple("0123456789"),
         sha256="b017cc9d74b03b706fdfc1da0d5083505121b239e6e053ed197b2b97d16c7f93",
+        contents="a1b683fcd613997a64ed684fa4b752a186e2fd4f4fcb6f7c769b4e34f472d8f9",
         hub=Hub("ylecun/mnist", "mnist"),
     ),
     "fashion_mnist": Entry(
@@ -53,6 +56,7 @@ DATASETS: dict[str, Entry] = {
         place="fashion_mnist",
         classes=_CLOTHES,
         sha256="57bd9741ad51930cede91bee2510baf999cb56213282540ff2c649c2edf08f4a",
+        contents="106feff8713ee114576d0fd71dd55d104c0a33e0b84a6c97c8428c6526bca6dd",
         hub=Hub("zalando-datasets/fashion_mnist", "fashion_mnist"),
     ),
     "cifar10": Entry(
@@ -64,6 +68,7 @@ DATASETS: dict[str, Entry] = {
         place="cifar10",
         classes=_CIFAR10,
         sha256="be384f092c11b38d3ab6060c816be722722bf4549e437415fec9bf8b9be29923",
+        contents="2992176d398a7313daf0613edabb6777b89ea5c3219756ec7cb12534a6df8428",
         hub=Hub("uoft-cs/cifar10", "plain_text"),
     ),
     "cifar100": Entry(
@@ -142,7 +147,7 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
 def locate(name: str, root: str | Path | None = None) -> Found:
     """The files of a set that has files; errors as :func:`load`."""
     if name not in DATASETS and is_path(name):
-        return found_at(Path(name).expanduser())
+        return found_at(expanded(name))
     return found_by_name(name, find(DATASETS, name, "dataset"), data_root(root))
 
 
@@ -154,12 +159,21 @@ def is_path(name: str) -> bool:
 
 def label_of(name: str) -> str:
     """What a dataset is called in titles and names of folders: its name, or the last part of its path."""
-    return name if name in DATASETS else Path(name).expanduser().resolve().name.removesuffix(".csv") or "data"
+    return name if name in DATASETS else expanded(name).resolve().name.removesuffix(".csv") or "data"
 
 
 def fetch(name: str, root: str | Path | None = None) -> list[Path]:
     """Downloads the files of a named set; errors as :func:`neuronal.data.files.download`."""
-    return download(name, find(DATASETS, name, "dataset"), data_root(root))
+    entry = find(DATASETS, name, "dataset")
+    return download(name, entry, data_root(root), partial(_wrong_in, entry))
+
+
+def _wrong_in(entry: Entry, found: Found) -> list[str]:
+    """What differs from the table of datasets; where it knows no checksum, the rows are counted and not read."""
+    if entry.sha256:
+        return [finding.text for finding in _against(entry, found.read()) if finding.is_right is False]
+    rows, expected = count_rows(found.files), entry.num_train + entry.num_test
+    return [] if rows == expected else [f"{rows:,} rows, expected {expected:,}"]
 
 
 def summary(root: str | Path | None = None) -> list[dict[str, Any]]:
@@ -250,10 +264,11 @@ def _against(entry: Entry | None, read: Arrays) -> Iterator[Finding]:
     yield compare("classes", len(read.classes), entry and entry.num_classes)
     digest = checksum(read)
     if entry and entry.sha256:
-        known = digest == entry.sha256
-        beside = (
-            "that of the copy tested with" if known else "not that of the copy tested with: another order or encoding"
-        )
-        yield Finding(f"checksum: {digest[:16]}, {beside}", True if known else None)
+        tested, is_right = "that of the copy tested with", digest == entry.sha256
+        if is_right or contents(read) != entry.contents:
+            yield Finding(f"checksum: {digest[:16]}, {'' if is_right else 'not '}{tested}", is_right)
+        else:
+            # Another training, but no damage.
+            yield Finding(f"checksum: {digest[:16]}, not {tested}: the same rows in another order", None)
     else:
         yield Finding(f"checksum: {digest[:16]}", None)

@@ -80,7 +80,7 @@ class Split:
         y = self.answers.cpu()
         if y.is_floating_point():
             return [torch.arange(len(y))]
-        return [(y == label).nonzero().flatten() for label in y.unique()]
+        return list(y.argsort(stable=True).split(y.unique(return_counts=True)[1].tolist()))
 
     def held_out(self, fraction: float, seed: int) -> tuple[Split, Split]:
         """The split without, and with only, ``fraction`` of each class, drawn by ``seed``."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from neuronal.core.limits import extras
 from neuronal.data.arrays import Arrays
-from neuronal.data.cache import user_cache
+from neuronal.data.cache import expanded, user_cache
 from neuronal.data.dataset import Dataset, Task
 from neuronal.data.errors import MissingData, one_line
 from neuronal.data.folder import class_folders, read_folders
@@ -43,6 +46,7 @@ class Entry:
         test_splits: What the test split may be called in parquet files, best first.
         hub: Where ``neuronal data fetch`` gets it.
         sha256: Checksum of the decoded arrays of the copy this library is tested with.
+        contents: The same whatever the order of the rows.
         fitted: Its images have all sizes: the shorter side is scaled to that of ``shape``, and the middle cut out.
     """
 
@@ -57,6 +61,7 @@ class Entry:
     test_splits: tuple[str, ...] = ("test",)
     hub: Hub | None = None
     sha256: str = ""
+    contents: str = ""
     fitted: bool = False
 
     @property
@@ -74,11 +79,16 @@ class Found:
     is_images: bool
     """Images are worth keeping once decoded; a table is read as quickly as a copy of it."""
 
+    def __post_init__(self) -> None:
+        for file in self.files:
+            if not file.is_file():
+                raise ValueError(f"{file}: no regular file, but a pipe, a folder or a link to nothing. Remove it.")
+
 
 def data_root(root: str | Path | None = None) -> Path:
     """The folder of the datasets: ``root``, else ``NEURONAL_DATA``, else ``neuronal/data`` in the user's cache."""
     given = root or os.environ.get("NEURONAL_DATA")
-    return Path(given).expanduser() if given else user_cache() / "data"
+    return expanded(given) if given else user_cache() / "data"
 
 
 def found_by_name(name: str, entry: Entry, root: Path) -> Found:
@@ -99,14 +109,17 @@ def found_by_name(name: str, entry: Entry, root: Path) -> Found:
                 f"dataset {name!r}: there is no {place / split}-*.parquet. Get it with: neuronal data fetch {name}, "
                 "or name another folder with NEURONAL_DATA."
             )
+    return _images(entry, place, train, test)
+
+
+def _images(entry: Entry, place: Path, train: Sequence[Path], test: Sequence[Path]) -> Found:
     known: dict[str, Any] = {
         "shape": entry.shape,
         "classes": entry.classes,
         "num_classes": entry.num_classes,
         "fitted": entry.fitted,
     }
-    read = partial(read_parquet, train, test, **known)
-    return Found(place, [*train, *test], read, True)
+    return Found(place, [*train, *test], partial(read_parquet, train, test, **known), True)
 
 
 def found_at(path: Path) -> Found:
@@ -129,11 +142,14 @@ def found_at(path: Path) -> Found:
     return Found(path, folders.files(), partial(read_folders, folders), True)
 
 
-def download(name: str, entry: Entry, root: Path) -> list[Path]:
+def download(name: str, entry: Entry, root: Path, wrong_in: Callable[[Found], Sequence[str]]) -> list[Path]:
     """Downloads the parquet files of a named set to ``<root>/<name>``; returns them. Nothing else touches the network.
 
+    Files of before are replaced once all new ones are there and ``wrong_in`` finds nothing wrong in them.
+
     Raises:
-        ValueError: In one line, why not: no place to get it from, no ``huggingface_hub``, no network.
+        ValueError: In one line, why not: no place to get it from, no network, another set.
+        ModuleNotFoundError: ``huggingface_hub`` is not installed.
     """
     if entry.make:
         raise ValueError(f"dataset {name!r} needs no files: it is part of neuronal.")
@@ -141,12 +157,8 @@ def download(name: str, entry: Entry, root: Path) -> list[Path]:
     if not entry.hub:
         raise ValueError(f"dataset {name!r} cannot be fetched: put its table at {folder} by hand.")
     by_hand = f"Or put its parquet files into {folder} by hand."
-    try:
+    with extras():
         from huggingface_hub import snapshot_download
-    except ModuleNotFoundError as gone:
-        raise ValueError(
-            f"fetching {name!r} needs huggingface_hub: pip install 'neuronal[vision]'. {by_hand}"
-        ) from gone
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as refused:
@@ -155,7 +167,7 @@ def download(name: str, entry: Entry, root: Path) -> list[Path]:
         ) from refused
     wanted = [f"{entry.hub.folder}/{split}-*.parquet" for split in ("train", entry.test_splits[0])]
     # Beside the place they go to, so that moving a file there is a rename: it is never seen half copied.
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
+    with _alone(folder), tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as temporary:
         try:
             snapshot_download(entry.hub.repository, repo_type="dataset", allow_patterns=wanted, local_dir=temporary)
         # Without a network the hub's client raises errors of several libraries with no common base.
@@ -164,7 +176,35 @@ def download(name: str, entry: Entry, root: Path) -> list[Path]:
                 f"cannot fetch {name!r} from huggingface.co/datasets/{entry.hub.repository}: is there a network? "
                 f"({type(refused).__name__}: {one_line(refused)}). {by_hand}"
             ) from refused
-        files = sorted((Path(temporary) / entry.hub.folder).glob("*.parquet"))
-        if not files:
-            raise ValueError(f"huggingface.co/datasets/{entry.hub.repository} has no {' or '.join(wanted)}. {by_hand}")
-        return [file.replace(folder / file.name) for file in files]
+        there = f"huggingface.co/datasets/{entry.hub.repository}"
+        train, test = (sorted(Path(temporary).glob(pattern)) for pattern in wanted)
+        if missing := [pattern for pattern, files in zip(wanted, (train, test), strict=True) if not files]:
+            raise ValueError(f"{there} has no {' or '.join(missing)}. {by_hand}")
+        try:
+            wrong = wrong_in(_images(entry, Path(temporary), train, test))
+        except ValueError as unfit:
+            wrong = [str(unfit).removesuffix(".").replace(f"{temporary}/", "")]
+        if wrong:
+            raise ValueError(
+                f"what {there} has is not {name}: {'; '.join(wrong)}. Files in {folder} are as before. {by_hand}"
+            )
+        return [file.replace(folder / file.name) for file in (*test, *train)]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Inside: no other process fetches into ``folder``; what killed ones left there is gone."""
+    # Not on every system, and needed here only.
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as busy:
+            raise ValueError(f"another process is fetching into {folder}. Wait for its end.") from busy
+        for left in folder.glob(".fetch-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)

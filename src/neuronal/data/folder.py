@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 from neuronal.data.arrays import Arrays, without_test
-from neuronal.data.image import decode, header
+from neuronal.data.image import FORMATS, decode, header
 
-SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp"}
 TEST_FOLDERS = ("test", "val", "validation")
 LARGEST_SIDE = 224
 """Images of different sizes are made squares of the shortest side among them, but no larger than this."""
+ODD = 8
+"""How many times shorter than usual a side may be: one odd image would have all others made as small."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,11 @@ def read_folders(found: ClassFolders) -> Arrays:
         raise ValueError(f"{file.parent}: a class that the training folder does not have.")
     headers = [header(file, str(file)) for file in found.files()]
     channels = max(channels for channels, _, _ in headers)
-    shortest = min(min(height, width) for _, height, width in headers)
+    sides = [min(height, width) for _, height, width in headers]
+    shortest, usual = min(sides), min(LARGEST_SIDE, median(sides))
+    if shortest < usual / ODD:
+        file = found.files()[sides.index(shortest)]
+        raise ValueError(f"{file}: a side of {shortest}, and all images are scaled to the shortest side. Remove it.")
     side = min(shortest, LARGEST_SIDE)
     same = all((height, width) == (side, side) for _, height, width in headers)
     note = "" if same else f"Images are scaled and cut to {side}x{side}."
@@ -72,7 +78,7 @@ def _by_class(folder: Path) -> dict[str, list[Path]]:
         return {}
     found = {}
     for inner in sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")):
-        files = [file for file in inner.iterdir() if file.suffix.lower() in SUFFIXES and not file.name.startswith(".")]
+        files = [file for file in inner.iterdir() if file.suffix.lower() in FORMATS and not file.name.startswith(".")]
         if files:
             found[inner.name] = sorted(files)
     return found

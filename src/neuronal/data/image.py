@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from neuronal.core.limits import extras
 from neuronal.data.errors import unreadable
 
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP"}
+"""What is opened, by the ends of file names. Pillow knows more formats, and starts Ghostscript for one of them."""
 _GREY = {"1", "L", "LA"}
 # More than a byte per pixel: squeezing it into one would change the picture without saying so.
 _DEEP = {"I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
@@ -18,10 +21,8 @@ _DEEP = {"I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
 
 def pillow() -> ModuleType:
     """``PIL.Image``, loaded only when there is an image to read."""
-    try:
+    with extras():
         from PIL import Image
-    except ModuleNotFoundError as gone:
-        raise ModuleNotFoundError("reading images needs pillow: pip install 'neuronal[lab]'", name="PIL") from gone
     return Image
 
 
@@ -54,9 +55,9 @@ def decode(file: bytes | Path, where: str, channels: int, side: int | None = Non
 def _opened(file: bytes | Path, where: str) -> Any:
     library = pillow()
     try:
-        image = library.open(BytesIO(file) if isinstance(file, bytes) else file)
+        image = library.open(BytesIO(file) if isinstance(file, bytes) else file, formats=sorted(set(FORMATS.values())))
     except library.UnidentifiedImageError as wrong:
-        raise ValueError(f"{where}: not an image.") from wrong
+        raise ValueError(f"{where}: not an image of a format that is read (PNG, JPEG, WebP, BMP).") from wrong
     # What a damaged image raises depends on its format: OSError, SyntaxError, struct.error and others.
     except Exception as wrong:
         raise unreadable(where, "an image", wrong) from wrong

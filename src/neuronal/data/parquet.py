@@ -6,7 +6,6 @@ its ``bytes``) and a class number (``label`` or ``fine_label``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from neuronal.core.files import Damaged, parse_json
+from neuronal.core.limits import extras
 from neuronal.data.arrays import Arrays
 from neuronal.data.errors import one_line, unreadable
 from neuronal.data.image import decode, header
@@ -25,6 +26,11 @@ _ROWS = 1024
 
 def parquet_files(folder: Path, split: str) -> list[Path]:
     return sorted(folder.glob(f"{split}-*.parquet"))
+
+
+def count_rows(files: Sequence[Path]) -> int:
+    """As the files say, without reading a row."""
+    return sum(_open(file).metadata.num_rows for file in files)
 
 
 def read_parquet(
@@ -49,7 +55,9 @@ def read_parquet(
     shape = shape or _first_shape(train[0])
     (train_x, train_y), (test_x, test_y) = (_read_split(files, shape, fitted) for files in (train, test))
     highest = int(max(train_y.max(), test_y.max()))
-    names = tuple(classes) or _class_names(train[0]) or tuple(map(str, range(num_classes or highest + 1)))
+    names = tuple(classes) or _class_names(train[0])
+    # Without names a label says how many classes there are: one alone must not make more of them than there are rows.
+    names = names or tuple(map(str, range(num_classes or min(highest + 1, len(train_y) + len(test_y)))))
     if highest >= len(names):
         raise ValueError(f"{train[0].parent}: has label {highest}, but there are only {len(names)} classes.")
     return Arrays(train_x, train_y, test_x, test_y, names)
@@ -83,11 +91,13 @@ def _rows(file: Path, table: Any) -> Any:
         for batch in table.iter_batches(_ROWS, columns=[image, label]):
             values = batch.to_pydict()
             for cell, given in zip(values[image], values[label], strict=True):
-                if not isinstance(cell, dict) or not cell.get("bytes"):
+                encoded = cell.get("bytes") if isinstance(cell, dict) else None
+                # Text would be taken for a path of this machine.
+                if not encoded or not isinstance(encoded, bytes):
                     raise ValueError(f"{file}, row {number}: has no image bytes.")
-                if not isinstance(given, int) or given < 0:
+                if not isinstance(given, int) or not 0 <= given < 2**31:
                     raise ValueError(f"{file}, row {number}: needs a class number from 0 as label, got {given}.")
-                yield cell["bytes"], given
+                yield encoded, given
                 number += 1
     except (_arrow().lib.ArrowException, OSError) as wrong:
         raise ValueError(f"{file}: damaged after row {number} ({one_line(wrong)}).") from wrong
@@ -130,20 +140,18 @@ def _class_names(file: Path) -> tuple[str, ...]:
     """The names that the hub's writer leaves in the file; none if it was written by another."""
     table = _open(file)
     try:
-        features = json.loads((table.schema_arrow.metadata or {})[b"huggingface"])["info"]["features"]
+        features = parse_json((table.schema_arrow.metadata or {})[b"huggingface"])["info"]["features"]
         names = features[_columns(file, table)[1]]["names"]
         return tuple(map(str, names.values() if isinstance(names, dict) else names))
-    except (KeyError, TypeError, ValueError):
+    except Damaged as wrong:
+        raise unreadable(f"{file}, its class names", "JSON", wrong) from wrong
+    except (AttributeError, KeyError, TypeError):
         return ()
 
 
 def _arrow() -> ModuleType:
-    try:
+    with extras():
         import pyarrow
-    except ModuleNotFoundError as gone:
-        raise ModuleNotFoundError(
-            "reading parquet needs pyarrow: pip install 'neuronal[lab]'", name="pyarrow"
-        ) from gone
     return pyarrow  # type: ignore[no-any-return]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from decimal import Decimal, localcontext
 from math import isfinite
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def _lines(file: Path) -> tuple[str | None, list[tuple[int, list[str]]]]:
             lines = [(at, row) for at, row in enumerate(csv.reader(opened), 1) if row]
     except (UnicodeDecodeError, csv.Error, OSError) as wrong:
         raise unreadable(str(file), "a table", wrong) from wrong
-    has_header = bool(lines) and not any(map(_is_number, lines[0][1][:-1]))
+    first = lines[0][1][:-1] if lines else []
+    has_header = any(cell.strip() for cell in first) and not any(map(_is_number, first))
     title = lines.pop(0)[1][-1].strip() if has_header else None
     if len(lines) < 2:
         raise ValueError(f"{file}: needs at least 2 rows of numbers, got {len(lines)}.")
@@ -65,7 +67,8 @@ def _is_float(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    # Python reads 1_000 as a thousand.
+    return "_" not in text
 
 
 def _is_number(text: str) -> bool:
@@ -81,11 +84,17 @@ def _number(file: Path, at: int, text: str) -> float:
 
 
 def _plain(answer: str) -> str:
-    """1 and 1.0 are the same class."""
-    return f"{float(answer):g}" if _is_number(answer) else answer
+    """Numbers that are the same are the same class, as 1 and 1.0, 0 and -0; others never are, whatever their digits."""
+    if not _is_number(answer):
+        return answer
+    if not float(answer):
+        return "0"
+    with localcontext(prec=len(answer)):
+        number = Decimal(answer).normalize()
+    return f"{number:f}" if abs(number.adjusted()) < 20 else str(number)
 
 
 def _classes(answers: list[str]) -> tuple[str, ...]:
     """Names of the classes; in the order of their numbers if they are numbers, else of the alphabet."""
     names = {_plain(answer) for answer in answers}
-    return tuple(sorted(names, key=float if all(map(_is_number, names)) else str))
+    return tuple(sorted(names, key=Decimal if all(map(_is_number, names)) else str))

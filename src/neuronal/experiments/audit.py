@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from neuronal.certify.activity import certify_activity
 from neuronal.certify.branch import Budget
-from neuronal.certify.certificate import check_finite
 from neuronal.certify.lipschitz import lipschitz_bound
 from neuronal.certify.scaling import certify_scaling
 from neuronal.certify.segment import certify_segments
+from neuronal.core.inference import check_finite
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.compare import Share
 from neuronal.geometry.lowering import NotPiecewiseLinear

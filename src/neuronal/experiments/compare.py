@@ -197,7 +197,7 @@ def _values(records: Sequence[Record]) -> dict[str, dict[int, float]]:
     found: dict[str, dict[int, float]] = {}
     for record in records:
         for metric in METRICS if record.failure is None else ():
-            with suppress(KeyError):
+            with suppress(KeyError, ZeroDivisionError):
                 found.setdefault(metric.key, {})[record.seed] = metric.get(record)
     return found
 

@@ -30,7 +30,8 @@ class Costs:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        steps = {key: StepTime(**step) for key, step in values["steps"].items()}
+        # Whatever a file says: no number is a ValueError.
+        steps = {key: StepTime(**{n: float(t) for n, t in dict(step).items()}) for key, step in values["steps"].items()}
         return cls(steps, dict(values["environment"]))
 
 

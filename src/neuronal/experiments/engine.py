@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
+from neuronal.core.limits import extras, shortage
 from neuronal.experiments.cells import Cell
 from neuronal.experiments.environment import arithmetic
 from neuronal.experiments.recipe import Recipe
@@ -227,10 +228,8 @@ def slurm(folder: Path, **parameters: Any) -> Futures:
     Raises:
         ValueError: There is no Slurm here, or no such parameter.
     """
-    try:
+    with extras():
         import submitit
-    except ModuleNotFoundError as missing:
-        raise ModuleNotFoundError("submitit is not installed: pip install 'neuronal[slurm]'.") from missing
     cluster = parameters.pop("cluster", "slurm")
     try:
         executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
@@ -270,6 +269,11 @@ def _work(cell: Cell, folder: Path, threads: int, parent: Any) -> None:
     except (ValueError, OSError) as wrong:
         # Another try would end the same way.
         parent.send(wrong)
+    except (MemoryError, RuntimeError) as wrong:
+        if not shortage(wrong):
+            raise
+        # When others have ended, there may be more of it.
+        sys.exit(1)
     else:
         taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         parent.send(taken if sys.platform == "darwin" else 1024 * taken)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
+from numbers import Real
 from typing import Any, Self
 
 from neuronal.core.files import json_checksum
@@ -105,11 +106,7 @@ class Recipe:
     def __post_init__(self) -> None:
         # 1 and 1.0, or a list and a tuple, are the same experiment and must have the same fingerprint.
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "float":
-                object.__setattr__(self, field.name, float(value))
-            elif field.type.startswith("tuple"):
-                object.__setattr__(self, field.name, tuple(value))
+            object.__setattr__(self, field.name, _typed(field.name, str(field.type), getattr(self, field.name)))
         for kind in ("model", "neuron"):
             given = getattr(self, f"{kind}_options")
             pairs = given.items() if isinstance(given, Mapping) else given
@@ -153,6 +150,24 @@ class Recipe:
         Made of the fields that are not at their default, so a field added later changes no fingerprint of today.
         """
         return json_checksum(self.chosen())[:8]
+
+
+_KINDS: dict[str, tuple[Any, str]] = {
+    "str": (str, "text"),
+    "bool": (bool, "true or false"),
+    "int": (int, "a whole number"),
+    "float": (Real, "a number"),
+}
+
+
+def _typed(name: str, kind: str, value: Any) -> Any:
+    """The value of a field as its annotation has it; ``ValueError`` for one of another type."""
+    if kind.startswith("tuple") and isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(_typed(name, kind[len("tuple[") : -len(", ...]")], one) for one in value)
+    needed, words = _KINDS.get(kind, (tuple, "a list") if kind.startswith("tuple") else (object, ""))
+    if not isinstance(value, needed) or (isinstance(value, bool) and needed in (int, Real)):
+        raise ValueError(f"{name} needs {words}, got {value!r}.")
+    return float(value) if kind == "float" else value
 
 
 def _plain(name: str, value: Any) -> Any:

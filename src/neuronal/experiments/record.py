@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from neuronal.core.files import Damaged, read_sealed, set_aside, write_sealed
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
+from neuronal.names import printable
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,56 @@ class Record:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        failure = values["failure"]
-        return cls(
-            **{field.name: values[field.name] for field in fields(cls) if field.name in values or field.name != "data"}
-            | {
-                "recipe": Recipe.from_json(values["recipe"]),
-                "epochs": tuple(dict(row) for row in values["epochs"]),
-                "failure": Failure(**failure) if failure else None,
-            }
-        )
+        given = {"data": "", **{field.name: values[field.name] for field in fields(cls) if field.name in values}}
+        failure, probes = given["failure"], {name: _PROBES.get(name, object) for name in given["probes"]}
+        forms = {**_FORM, "probes": probes} | ({"failure": _FAILURE} if failure else {})
+        for name, form in forms.items():
+            if not _fits(given[name], form):
+                raise ValueError(f"{name} cannot be {str(given[name])[:60]!r}")
+        contrast = given["probes"].get("contrast", {"accuracy": (), "multipliers": ()})
+        if len(contrast["accuracy"]) != len(contrast["multipliers"]):
+            raise ValueError("it has not one accuracy for each contrast")
+        if not failure and not {"accuracy", "rmse"} & given["metrics"].keys():
+            raise ValueError("it has neither a result nor a failure")
+        recipe, epochs = Recipe.from_json(values["recipe"]), tuple(dict(row) for row in given["epochs"])
+        return cls(**given | {"recipe": recipe, "epochs": epochs, "failure": Failure(**failure) if failure else None})
+
+
+ANY = "*"
+_PROBES = {
+    "contrast": {"multipliers": [float], "accuracy": [float]},
+    "zero_image": {"probabilities": [float], "entropy": float, "uniform_entropy": float},
+    "dead_units": {"units": float, "dead": float, "layers": ({"name": str, "units": float, "dead": float},)},
+}
+_FAILURE = {"step": float, "lr": float, "reason": str}
+_FORM: dict[str, Any] = {
+    "seed": int,
+    "metrics": {ANY: float},
+    "epochs": ({ANY: float},),
+    "seconds": float,
+    "step_seconds": float,
+    "finished": str,
+    "environment": {ANY: str},
+    "data": str,
+}
+"""What pages read of a record: a file with a right checksum may still be somebody else's."""
+
+
+def _fits(value: Any, form: Any) -> bool:
+    """Whether a value of JSON has a form: a type, a list of one form, a tuple of one that may be empty, names with forms.
+
+    ``ANY`` stands for all other names; text has to be printable, and numbers of a size that can be shown.
+    """
+    if isinstance(form, list | tuple):
+        right = isinstance(value, list | tuple) and (len(value) > 0 or isinstance(form, tuple))
+        return right and all(_fits(one, form[0]) for one in value)
+    if isinstance(form, Mapping):
+        right = isinstance(value, Mapping) and form.keys() - {ANY} <= value.keys()
+        rest = form.get(ANY, object)
+        return right and all(_fits(name, str) and _fits(value[name], form.get(name, rest)) for name in value)
+    if form is float:
+        return type(value) in (int, float) and abs(value) < 1e300
+    return isinstance(value, form) and (form is not str or printable(value) == value)
 
 
 def cell_name(recipe: Recipe, seed: int) -> str:

@@ -54,7 +54,8 @@ def _from_file(path: Path, shape: Sequence[int]) -> Tensor:
         raise ValueError(f"{path}: no such file.")
     if path.suffix == ".npy":
         try:
-            values = torch.from_numpy(np.load(path, allow_pickle=False)).float()
+            # Mapped, so that a header cannot ask for more memory than the file is long.
+            values = torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False)).float()
         except (ValueError, TypeError, EOFError, OSError) as wrong:
             raise ValueError(f"{path}: not an array of numbers ({wrong}).") from wrong
     else:

@@ -126,7 +126,7 @@ def costs(study: Study, folder: Path, *, fresh: bool = False) -> Costs:
     """Step times of the study's neurons, measured together once on a machine and kept in ``costs.json``."""
     path = folder / "costs.json"
     if path.exists() and not fresh:
-        with suppress(KeyError, TypeError, ValueError):
+        with suppress(AttributeError, KeyError, TypeError, ValueError):
             known = Costs.from_json(read_sealed(path))
             if known.environment == environment() and all(known.of(variant) for variant in study.variants()):
                 return known

@@ -14,7 +14,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.core.inference import call_on_copy, check_finite, evaluating
 from neuronal.geometry.precision import all_digits
 from neuronal.geometry.program import Program, Step
 from neuronal.geometry.recorder import ROWS, NotPiecewiseLinear, Recorder
@@ -37,7 +37,9 @@ def lower(model: nn.Module, x: Tensor, *, smooth: bool = False) -> Program:
 
     Raises:
         NotPiecewiseLinear: A part is not supported; the message names the module and what is supported.
+        ValueError: A weight is NaN or infinite.
     """
+    check_finite(model)
     if x.dim() < 2 or not len(x):
         raise ValueError(f"Inputs need a batch dimension in front and at least one row, got shape {tuple(x.shape)}.")
     rows = _rows(model, x)

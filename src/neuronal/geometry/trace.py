@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.core.inference import call_on_copy, check_module, evaluating
 
 Look = Callable[[str, Tensor], None]
 # Ways out of torch: what happens to the numbers there is not seen.
@@ -37,14 +37,15 @@ EXITS = {
 
 def outputs(model: nn.Module, x: Tensor, *, batch_size: int = 1024) -> Tensor:
     """The model's outputs for all rows of ``x``, computed in batches in evaluation mode, on the model's device."""
-    device = next(model.parameters()).device
     with evaluating(model):
+        device = next(model.parameters()).device
         return torch.cat([call_on_copy(model, part.to(device)) for part in x.split(batch_size)])
 
 
 @contextmanager
 def places(model: nn.Module) -> Iterator[list[str]]:
     """Inside: the list holds the paths of the modules that are running, the innermost last; the model's own is ''."""
+    check_module(model)
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
         raise TypeError(
             f"{type(model).__name__} is compiled by TorchScript, so what it computes cannot be watched. Give the module it "

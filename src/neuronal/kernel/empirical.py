@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
-from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.core.inference import call_on_copy, check_module, evaluating
 
 Method = Literal["jacobian", "structured"]
 
@@ -65,6 +65,7 @@ def empirical_ntk(
     Returns:
         ``(inputs, other inputs, outputs, outputs)``, or ``(inputs, other inputs)`` with ``trace``.
     """
+    check_module(model)
     names = {name for name, p in model.named_parameters() if p.requires_grad}
     if rates is not None and (unknown := sorted(rates.keys() - dict(model.named_parameters()).keys())):
         raise ValueError(f"the model has no parameter {unknown[0]!r}; it has {', '.join(sorted(names))}.")

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from neuronal.core.decay import no_weight_decay
 from neuronal.nn.families import Family
 
 
@@ -17,6 +18,8 @@ class Classifier(nn.Module):
 
     recipe: dict[str, Any]
     """Arguments of ``create_model`` that build the same network again."""
+    no_weight_decay = no_weight_decay
+    """What timm's optimisers spare the weight decay."""
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
         width: int | None = None,
         depths: Sequence[int] | None = None,
         norm: str | None = None,
-        aggregate: Aggregate = "sum",
+        aggregate: Aggregate = "mean",
         rule: Rule = "softplus",
         zero_last: bool = False,
         published: bool = False,
@@ -120,7 +120,7 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
             raise ValueError(
                 f"{name} has Farkas or standard units, got neuron {layers.name!r}. Use resnet{number} with it."
             )
-        if layers.name == "standard" and (published or (aggregate, rule) != ("sum", "softplus")):
+        if layers.name == "standard" and (published or (aggregate, rule) != ("mean", "softplus")):
             raise ValueError(f"aggregate, rule and published of {name} are about Farkas units, got neuron 'standard'.")
         if norm not in _NORMS:
             raise ValueError(unknown(f"norm of {name}", str(norm), [known for known in _NORMS if known]))
@@ -159,7 +159,7 @@ _DOC = """Farkas network with the depth and the parameters of resnet{number}; wi
             with the CIFAR stem and norm ``"none"``, to 2%: {ours.width}, with {ours.depths} blocks per stage.
         depths: Blocks per stage, each of which but the first halves the image and doubles the channels.
         norm: ``"none"`` (the default) or ``"batch"``: batch norm without parameters, after every ReLU.
-        aggregate: How the last unit of a layer balances the others, ``"sum"`` or ``"mean"``.
+        aggregate: How the last unit of a layer balances the others, ``"mean"`` or the paper's ``"sum"``.
         rule: ``"max"`` for the paper's own bias, which may leave all units of a layer at 0.
         zero_last: Starts the last convolution of every branch, and the biases behind it, at zero.
         published: The authors' network instead: {theirs.depths} blocks, each of which widens by one channel, width

@@ -24,7 +24,7 @@ class Tokens(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         patches = self.patches(x).flatten(2).transpose(1, 2)
-        return torch.cat([self.first.expand(len(x), -1, -1), patches], dim=1) + self.positions
+        return torch.cat([self.first.expand(x.shape[0], -1, -1), patches], dim=1) + self.positions
 
 
 class Attention(nn.Module):

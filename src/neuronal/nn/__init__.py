@@ -1,5 +1,6 @@
 """Layers: one neuron model per file, drop-in for ``torch.nn``."""
 
+from neuronal.core.decay import decay_groups
 from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
 from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasBottleneck, FarkasResidual
 from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
@@ -50,5 +51,6 @@ __all__ = [
     "ZeroBiasConv2d",
     "ZeroBiasConv3d",
     "ZeroBiasLinear",
+    "decay_groups",
     "fixup_",
 ]

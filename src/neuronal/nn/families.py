@@ -74,7 +74,7 @@ GEOMETRIC = Family(
 
 FARKAS = Family(
     name="farkas",
-    unit="w·x + b; last: −Σ of the others + ε",
+    unit="w·x + b; last: −mean of the others + ε",
     promise="In every layer, for every input, at least one unit is active.",
     Linear=FarkasLinear,
     Conv1d=FarkasConv1d,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import expm1, isfinite, log, sqrt
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from neuronal.nn.computed import ComputedMap
 from neuronal.nn.graph import one_node
-from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain
 from neuronal.ops import dispatch
 from neuronal.ops.farkas import closed, closing_bias, guarantee, weight_and_bias
 
@@ -26,7 +28,7 @@ class Balance(nn.Module):
         num_free: Number of the other units, at least 1.
         fan_in: Inputs of a unit; sets the size of the first biases, as in ``nn.Linear``.
         bias: ``False`` leaves every bias at 0; then the largest pre-activation is not negative, but may be 0.
-        aggregate: ``"sum"`` (:math:`\lambda_j = 1`) or ``"mean"`` (:math:`\lambda_j = 1 / (m - 1)`).
+        aggregate: ``"mean"`` (:math:`\lambda_j = 1 / (m - 1)`) or ``"sum"`` (:math:`\lambda_j = 1`).
         margin: What the weighted sum of pre-activations exceeds the cutoff by at least; 1e-3 where there are biases.
         learn_multipliers: Makes the :math:`\lambda_j` parameters, positive by construction.
         cutoff: :math:`c`; a unit counts as active above it. 0 for ReLU.
@@ -35,10 +37,10 @@ class Balance(nn.Module):
             equality and gives the free bias no gradient while it loses.
     """
 
+    decayed: ClassVar[tuple[str, ...]] = ()
     offsets: nn.Parameter | None
     last: nn.Parameter | None
     log_multipliers: nn.Parameter | None
-    _kind: Tensor
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Balance(nn.Module):
         device: Device = None,
         dtype: Dtype = None,
         *,
-        aggregate: Aggregate = "sum",
+        aggregate: Aggregate = "mean",
         margin: float | None = None,
         learn_multipliers: bool = False,
         cutoff: float = 0.0,
@@ -78,12 +80,24 @@ class Balance(nn.Module):
         self.aggregate, self.margin, self.cutoff, self.rule = aggregate, float(margin), float(cutoff), rule
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("offsets", nn.Parameter(torch.empty(num_free, **kind)) if bias else None)
-        self.register_parameter("last", nn.Parameter(torch.empty((), **kind)) if bias else None)
+        self.register_parameter("last", nn.Parameter(torch.empty(1, **kind)) if bias else None)
         learnt = nn.Parameter(torch.empty(num_free, **kind)) if learn_multipliers else None
         self.register_parameter("log_multipliers", learnt)
-        # An empty tensor that follows the module from device to device: the multipliers are made where it is.
-        self.register_buffer("_kind", torch.empty(0, **kind), persistent=False)
+        # Device and dtype of a balance without parameters. No buffer, which a module to be trained need not have.
+        self._kind = torch.empty(0, **kind)
         self.reset_parameters()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._kind = fn(self._kind)
+        return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+        """Files from when ``last`` was a number and not a vector of one load too."""
+        last = state_dict.get(prefix + "last")
+        if last is not None and last.dim() == 0:
+            state_dict[prefix + "last"] = last.reshape(1)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     @property
     def is_fixed(self) -> bool:
@@ -97,7 +111,7 @@ class Balance(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        size = 1 / sqrt(self.fan_in)
+        size = 1 / sqrt(max(1, self.fan_in))
         if self.offsets is not None and self.last is not None:
             self.offsets.uniform_(-size, size)
             if self.rule == "max":
@@ -111,28 +125,38 @@ class Balance(nn.Module):
     @property
     def multipliers(self) -> Tensor:
         r""":math:`\lambda_j` of the other units; the last one's is 1."""
-        base = 1.0 if self.aggregate == "sum" else 1 / self.num_free
+        return self.multipliers_like(self._kind if self.offsets is None else self.offsets)
+
+    def multipliers_like(self, other: Tensor) -> Tensor:
+        """The multipliers; those that are not learnt on the device and in the dtype of ``other``."""
         if self.log_multipliers is None:
-            return torch.full((self.num_free,), base, device=self._kind.device, dtype=self._kind.dtype)
-        return base * self.log_multipliers.exp()
+            return torch.full((self.num_free,), self.base, device=other.device, dtype=other.dtype)
+        return self.base * self.log_multipliers.exp()
 
     @property
     def slack(self) -> Tensor:
         """What the weighted sum of all biases has above ``cutoff`` times the sum of the multipliers; never negative."""
+        return self._slack(self.multipliers).sum()
+
+    def _slack(self, multipliers: Tensor) -> Tensor:
+        """The same; of one entry, where there are biases."""
         if self.offsets is None or self.last is None:
-            return -self.cutoff * (1 + self.multipliers.sum())
+            return -self.cutoff * (1 + multipliers.sum())
         if self.rule == "max":
-            needed = closing_bias(self.offsets, self.multipliers, 0.0, self.cutoff)
-            return (self.last - needed).clamp_min(0)
+            above = self.last - closing_bias(self.offsets, multipliers, 0.0, self.cutoff)
+            # A bias that is exactly what is needed, as in a block that starts with zeros, is trained. The gradient of clamp
+            # is 1 there up to torch 2.14, and 0 from 2.15 on.
+            return torch.where(above < 0, 0.0, above)
         return F.softplus(self.last) + self.margin
 
     @property
     def bias(self) -> Tensor | None:
         """Biases of all units, the last one closing the sum."""
-        if self.offsets is None:
+        offsets = self.offsets
+        if offsets is None:
             return None
-        last = closing_bias(self.offsets, self.multipliers, self.slack, self.cutoff)
-        return torch.cat([self.offsets, last.unsqueeze(0)])
+        multipliers = self.multipliers_like(offsets)
+        return torch.cat([offsets, closing_bias(offsets, multipliers, self._slack(multipliers), self.cutoff)])
 
     def promise(self) -> Tensor:
         """For every input, the largest pre-activation is at least this."""
@@ -141,7 +165,9 @@ class Balance(nn.Module):
     def close(self, z: Tensor, *, dim: int = 1) -> Tensor:
         """Puts minus the weighted sum of the channels of ``z`` behind them, and adds the biases."""
         spread = [1] * (z.dim() - 1 - dim)
-        closing = -(z * self.multipliers.to(z.dtype).view(-1, *spread)).sum(dim, keepdim=True)
+        closing = -(z * self.multipliers_like(z).to(z.dtype).view(-1, *spread)).sum(dim)
+        # A single channel that says it lies last: then all of them do, if those of z do.
+        closing = closing.unsqueeze(-1).movedim(-1, dim)
         # Autocast adds up in float32 on a GPU, and all channels would follow.
         closed = torch.cat([z, closing.to(z.dtype)], dim)
         bias = self.bias
@@ -152,8 +178,11 @@ class Balance(nn.Module):
         return options + (", learn_multipliers=True" if self.log_multipliers is not None else "")
 
 
-class _Farkas(StandIn):
+class _Farkas(ComputedMap):
     """What the four layers share; see :class:`FarkasLinear`."""
+
+    decayed: ClassVar[tuple[str, ...]] = ("rows",)
+    _takes_complex: ClassVar[bool] = False
 
     def _setup(
         self,
@@ -161,7 +190,7 @@ class _Farkas(StandIn):
         device: Device,
         dtype: Dtype,
         *,
-        aggregate: Aggregate = "sum",
+        aggregate: Aggregate = "mean",
         margin: float | None = None,
         learn_multipliers: bool = False,
         cutoff: float = 0.0,
@@ -191,35 +220,35 @@ class _Farkas(StandIn):
     @torch.no_grad()
     def _take(self, plain: Plain) -> None:
         self.balance.reset_parameters()
-        self.rows.copy_(plain.weight[:-1])
-        if self.balance.offsets is not None and plain.bias is not None:
-            self.balance.offsets.copy_(plain.bias[:-1])
-            if self.balance.rule == "max" and self.balance.last is not None:
-                self.balance.last.copy_(plain.bias[-1])
+        self._put(self._parameters_of(plain.weight, plain.bias))
+
+    def _parameters_of(self, weight: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        found = {} if weight is None else {"rows": weight.detach()[:-1]}
+        if bias is not None and self.balance.offsets is not None:
+            found["balance.offsets"] = bias.detach()[:-1]
+            if self.balance.rule == "max":
+                found["balance.last"] = bias.detach()[-1:]
+        return found
 
     def departure(self, plain: Plain) -> str:
         last, kind = self.num_units - 1, self.balance.aggregate
         strict = "" if self.bias is not None else "; without biases its promise is not strict"
         return f"unit {last}, the last, is now minus the {kind} of the others{strict}"
 
-    @property
-    def weight(self) -> Tensor:
-        """Weight of the plain layer with the same map: the rows, and minus their weighted sum."""
+    def _weight(self) -> Tensor:
         if self._groups > 1:
             # An AttributeError, so that hasattr says no: the last unit sees every group, which no plain weight can.
             raise AttributeError("a grouped Farkas layer is not one plain layer; to_standard() gives it as two")
-        return closed(self.rows, self.balance.multipliers)
+        return self._ordered(closed(self.rows, self.balance.multipliers_like(self.rows)))
 
-    @property
-    def bias(self) -> Tensor | None:
-        """Biases of all units."""
+    def _bias(self) -> Tensor | None:
         return self.balance.bias
 
     def _weight_and_bias(self) -> tuple[Tensor, Tensor | None]:
         balance = self.balance
         has_kernel = dispatch.is_cuda(self.rows) and self.rows.dtype == torch.float32 and balance.is_fixed
         if not (has_kernel and dispatch.can_launch_triton()):
-            return self.weight, self.bias
+            return self._weight(), self._bias()
         return weight_and_bias(
             self.rows, balance.offsets, balance.last, base=balance.base, margin=balance.margin, cutoff=balance.cutoff
         )
@@ -273,14 +302,16 @@ class FarkasLinear(_Farkas, LinearShape):
 
     The last row is minus the weighted sum of the others, put together in the space of weights, so the layer costs one
     plain layer. ``rows`` are the free weights; ``balance`` holds multipliers and biases; ``weight`` and ``bias`` are
-    those of the plain layer with the same map.
+    those of the plain layer with the same map. What is written to these, in place (``nn.init``, ``.data``, ``copy_``), by
+    assignment or from the state of a plain layer, the free units take; the last one stays what balances them.
 
     Args:
         in_features: Size of :math:`x`.
         out_features: Number of units :math:`m`, at least 2; the last one is not free.
         bias: ``False`` for no biases at all; then the promise is 0 and not strict.
-        aggregate: ``"sum"`` (:math:`\lambda_j = 1`, the paper's default) or ``"mean"`` (:math:`1 / (m - 1)`): the one for
-            large learning rates without norm layers, where more of them train than with sums (docs/findings/farkas.md).
+        aggregate: ``"mean"`` (:math:`\lambda_j = 1 / (m - 1)`) or ``"sum"`` (:math:`\lambda_j = 1`, the paper's default).
+            Means bear larger learning rates: without norm layers, at rate 0.1, 4 of 6 runs train with them and none of 6
+            with sums (``farkas/sum_vs_mean`` in docs/findings/farkas.md).
         margin: :math:`\varepsilon`; 1e-3 if left out and there are biases.
         learn_multipliers: Makes the :math:`\lambda_j` parameters.
         cutoff: :math:`c`; units count as active above it. 0 for ReLU.
@@ -299,9 +330,9 @@ class FarkasLinear(_Farkas, LinearShape):
         Pooladian, Finlay & Oberman, Farkas layers: don't shift the data, fix the geometry, Algorithm 1 and Theorem 3.2.
 
     Departs:
-        The bias is strict: with the paper's maximum all pre-activations can be 0 at once. The condition for a cutoff is
-        :math:`c \sum_j \lambda_j / \lambda_m`, where the paper's :math:`c` is too little for :math:`c > 0`. The paper's
-        bias is ``rule="max"``.
+        Means are the default, where the paper has sums. The bias is strict: with the paper's maximum all pre-activations
+        can be 0 at once. The condition for a cutoff is :math:`c \sum_j \lambda_j / \lambda_m`, where the paper's
+        :math:`c` is too little for :math:`c > 0`. The paper's bias is ``rule="max"``.
     """
 
 

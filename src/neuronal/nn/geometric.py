@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from math import pi, sqrt
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from neuronal.nn.computed import ComputedMap
 from neuronal.nn.graph import one_node
-from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain
 from neuronal.ops import dispatch
 from neuronal.ops.sphere import angles_of, direction, weight_and_bias
 
 Init = Literal["sphere", "published"]
 
 
-class _Geometric(StandIn):
+class _Geometric(ComputedMap):
     """What the four layers share; see :class:`GeometricLinear`."""
 
+    decayed: ClassVar[tuple[str, ...]] = ("scale",)
+    undecayable: ClassVar[tuple[str, ...]] = ("delta",)
     delta: nn.Parameter | None
     offset: nn.Parameter | None
     sign: Tensor
@@ -69,42 +72,74 @@ class _Geometric(StandIn):
         shape = (self.num_units, self.fan_in)
         w = torch.empty(shape, device=self.scale.device, dtype=torch.float32)
         if self.init == "sphere":
-            self._point_along(w.normal_())
+            self._put(self._towards(w.normal_()))
             self.scale.fill_(1)
         else:
-            w.uniform_(-1, 1).mul_(sqrt(6 / (self.fan_in + self.num_units)))
+            w.uniform_(-1, 1).mul_(sqrt(6 / max(1, self.fan_in + self.num_units)))
             # The authors' inverse loses the sign of the last coordinate, so theirs starts on a half-sphere; in one
             # dimension they have no use for it.
             if self.fan_in > 1:
                 w[:, -1].abs_()
-            self.scale.copy_(self._point_along(w))
+            self._put(self._towards(w))
         if self.offset is not None:
             self.offset.zero_()
 
-    def _point_along(self, w: Tensor) -> Tensor:
-        """Sets the directions to those of the rows of ``w``; returns the rows' lengths."""
+    def _towards(self, w: Tensor) -> dict[str, Tensor]:
+        """Directions and lengths of the rows of ``w``, by the names of their parameters."""
         if self.delta is None:
-            self.sign.copy_(torch.where(w[:, 0] < 0, -1.0, 1.0))
-            return w[:, 0].abs()
+            # Without any input there is no length, and the offset is the bias.
+            length = w[:, 0].abs() if self.fan_in else w.new_ones(len(w))
+            return {"sign": 1 - 2 * (w[:, :1] < 0).any(1).to(w.dtype), "scale": length}
         delta, length = angles_of(w)
-        self.delta.copy_(delta)
-        return length
+        return {"delta": delta, "scale": length}
 
     def _take(self, plain: Plain) -> None:
-        w = plain.weight.flatten(1)
-        length = self._point_along(w)
-        b = torch.zeros_like(length) if plain.bias is None else plain.bias
-        far = (b / torch.where(length > 0, length, 1)).isinf()
-        unreachable = [] if far.is_meta else (((length == 0) & (b > 0)) | far).nonzero().flatten().tolist()
+        # A unit without weights and with a negative bias loses it, which `departure` tells.
+        bias = plain.bias
+        if bias is not None:
+            bias = torch.where((plain.weight.flatten(1) == 0).all(1) & bool(self.fan_in), bias.clamp_min(0), bias)
+        self._put(self._parameters_of(plain.weight, bias))
+
+    def _parameters_of(self, weight: Tensor | None, bias: Tensor | None) -> dict[str, Tensor]:
+        assert weight is not None
+        found = self._towards(weight.detach().flatten(1))
+        if self.offset is not None:
+            b = torch.zeros_like(found["scale"]) if bias is None else bias.detach()
+            found["offset"] = self._offset(b, found["scale"])
+        return found
+
+    def _offset(self, bias: Tensor, scale: Tensor) -> Tensor:
+        """What ``scale`` makes ``bias`` of."""
+        offset = bias / torch.where(scale != 0, scale, 1)
+        # A bias that is not finite is no bias yet: memory that nothing was written to.
+        far = (((scale == 0) & (bias != 0)) | offset.isinf()) & bias.isfinite()
+        unreachable = [] if far.is_meta else far.nonzero().flatten().tolist()
         if unreachable:
             raise ValueError(
                 f"{type(self).__name__} cannot represent unit {unreachable[0]}: its weights are zero, or next to it, and "
-                f"its bias is {b[unreachable[0]].item():g}: a hyperplane infinitely far away. Keep that layer as it is, or "
-                f"remove the unit ({len(unreachable)} such units: {unreachable[:8]})."
+                f"its bias is {bias[unreachable[0]].item():g}: a hyperplane infinitely far away. Keep that layer as it is, "
+                f"its bias at zero, or remove the unit ({len(unreachable)} such units: {unreachable[:8]})."
             )
-        self.scale.copy_(length)
-        if self.offset is not None:
-            self.offset.copy_(torch.where(length > 0, b / torch.where(length > 0, length, 1), 0))
+        return torch.where(scale != 0, offset, 0)
+
+    def _write(self, name: str, values: Tensor) -> None:
+        """Units whose weight or bias stays as it is keep their parameters bit for bit; weights of 0 keep a direction."""
+        per_unit = (-1, *[1] * (len(self._weight_shape) - 1))
+        bias = self._bias()
+        if bias is not None and name == "bias":
+            changed = values.ne(bias)
+            found = {"offset": self._offset(torch.where(changed, values, 0), self.scale)}
+        else:
+            changed = values.ne(self._weight()).flatten(1).any(1)
+            # The ReLU within the layer is multiplied by the scale, whose sign the weight does not tell: it stays.
+            sign = torch.where((self.scale < 0) & (self.activation == "relu"), -1, 1).to(values.dtype)
+            bias = None if bias is None else torch.where(changed, bias * sign, 0)
+            found = self._parameters_of(values * sign.view(per_unit), bias)
+            found["scale"] = found["scale"] * sign
+        for own, value in found.items():
+            takes = changed & (found["scale"] != 0) if own == "delta" else changed
+            found[own] = torch.where(takes.unsqueeze(1) if value.dim() > 1 else takes, value, getattr(self, own))
+        self._put(found)
 
     def departure(self, plain: Plain) -> str:
         if self.activation == "relu":
@@ -123,25 +158,25 @@ class _Geometric(StandIn):
 
     def direction(self) -> Tensor:
         """Unit vectors the units face, ``(units, fan_in)``."""
-        return self.sign.unsqueeze(1) if self.delta is None else direction(self.delta)
+        return self.sign.unsqueeze(1)[:, : self.fan_in] if self.delta is None else direction(self.delta)
 
-    @property
-    def weight(self) -> Tensor:
-        """Weight of the plain layer with the same map: scale times direction."""
+    def _weight(self) -> Tensor:
         return self._weight_and_bias()[0]
+
+    def _bias(self) -> Tensor | None:
+        return None if self.offset is None else self.scale * self.offset
 
     def _weight_and_bias(self, *, scaled: bool = True, channels_last: bool = False) -> tuple[Tensor, Tensor | None]:
         """Those of the plain layer with the same map; without the scale if it is not ``scaled``."""
         if self.delta is None:
-            weight, bias = (self.scale * self.sign, self.bias) if scaled else (self.sign, self.offset)
-            return weight.view(self._weight_shape), bias
-        scale = self.scale if scaled else None
-        return weight_and_bias(self.delta, scale, self.offset, self._weight_shape, channels_last=channels_last)
-
-    @property
-    def bias(self) -> Tensor | None:
-        """Bias of the plain layer with the same map: scale times offset."""
-        return None if self.offset is None else self.scale * self.offset
+            weight, bias = (self.scale * self.sign, self._bias()) if scaled else (self.sign, self.offset)
+            return self._ordered(weight.unsqueeze(1)[:, : self.fan_in].reshape(self._weight_shape)), bias
+        scale, last = (
+            self.scale if scaled else None,
+            channels_last or (self._channels_last and len(self._weight_shape) == 4),
+        )
+        weight, bias = weight_and_bias(self.delta, scale, self.offset, self._weight_shape, channels_last=last)
+        return self._ordered(weight), bias
 
     @one_node
     def forward(self, input: Tensor) -> Tensor:
@@ -193,6 +228,16 @@ class GeometricLinear(_Geometric, LinearShape):
     Unit :math:`i` switches on the hyperplane with normal :math:`u(\theta_i)` at distance :math:`|\lambda_i|` from the
     origin, so a step in ``offset`` moves the hinge and nothing else, and a step in ``scale`` does not move it at all.
     Trained by gradient steps on ``delta`` (:math:`\theta - \pi/2`), ``offset`` (:math:`\lambda`), ``scale`` (:math:`r`).
+
+    ``weight`` and ``bias`` are those of the plain layer with the same map. What is written to them, in place (``nn.init``,
+    ``.data``, ``copy_``), by assignment or from the state of a plain layer, the layer takes; a bias of a unit whose weights
+    are zero is refused. A weight of zero keeps its direction, with scale 0.
+
+    Weight decay is for ``scale``. An angle that decays turns its unit towards the last coordinate axis, and all units with
+    it, so ``delta`` has to be spared: training plans do so, :func:`neuronal.nn.decay_groups`, and timm's optimisers, which
+    ask the model for ``no_weight_decay()``. Code that decays every parameter of two
+    dimensions (nanoGPT's, say) finds ``delta`` among them, and ``model.parameters()`` with a decay is no better; nothing in
+    the layer can prevent it.
 
     Args:
         in_features: Size of :math:`x`; when it is 1 the direction is a fixed sign.

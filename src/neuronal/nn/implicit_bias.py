@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.nn.graph import one_node
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
+from neuronal.ops import dispatch
 from neuronal.ops.coupling_mean import coupling_mean
-from neuronal.ops.learnt_field import laid_out_like, solve_learnt, takes
+from neuronal.ops.learnt_field import bounded, laid_out_like, solve_learnt, takes
 from neuronal.ops.mean_field import UNIQUE_BELOW, Solution, check_unique, solve, without_nan
 
 # Learnt couplings stay where coupling * slope is below this: a share of where solutions are unique.
@@ -21,6 +22,8 @@ _MOST = 0.9 * UNIQUE_BELOW
 
 class _ImplicitBias(StandIn):
     """What the four layers share; see :class:`ImplicitBiasLinear`."""
+
+    _takes_complex: ClassVar[bool] = False
 
     weight: nn.Parameter
     bias: nn.Parameter | None
@@ -73,7 +76,7 @@ class _ImplicitBias(StandIn):
         """Weights and biases as in ``nn.Linear``; coupling and slope as given to the constructor."""
         nn.init.kaiming_uniform_(self.weight, a=sqrt(5))
         if self.bias is not None:
-            bound = 1 / sqrt(self.fan_in)
+            bound = 1 / sqrt(max(1, self.fan_in))
             nn.init.uniform_(self.bias, -bound, bound)
         self._reset_coupling()
 
@@ -112,9 +115,7 @@ class _ImplicitBias(StandIn):
         """The coupling; a learnt one cannot leave the region where solutions are unique."""
         if self._fixed:
             return self.raw_coupling
-        top = _MOST / self.slope
-        raw = self.raw_coupling
-        return torch.where(raw > 0, top * torch.tanh(raw / top), raw)
+        return bounded(self.raw_coupling, self.slope, _MOST)
 
     def solve(self, x: Tensor) -> Solution:
         """The solution for input ``x`` with residual, steps and convergence of every row (sample and channel)."""
@@ -140,6 +141,8 @@ class _ImplicitBias(StandIn):
     @one_node
     def forward(self, input: Tensor) -> Tensor:
         a = self._map(input, self.weight, self.bias)
+        if not self.num_units:
+            return a
         units = self._row_length(a)
         if self.steps is None and takes(a, self.raw_coupling, self.log_slope, units, self.tolerance):
             self._check_fixed()
@@ -207,8 +210,9 @@ class _ImplicitBias(StandIn):
 
 
 def _can_be_read(flags: Tensor) -> bool:
-    """Whether values can be looked at: not while compiling, on the meta device, or inside torch.func's transforms."""
-    return not (torch.compiler.is_compiling() or flags.is_meta or torch._C._are_functorch_transforms_active())
+    """Whether values can be looked at: not while compiling, without any, or inside torch.func's transforms."""
+    unseen = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return not (unseen or dispatch.is_valueless(flags))
 
 
 def _for_rows(rows: Tensor, *numbers: Tensor) -> tuple[Tensor, ...]:
@@ -236,12 +240,26 @@ class ImplicitBiasLinear(_ImplicitBias, LinearShape):
         steps: ``None`` solves; ``k`` does k plain iterations from :math:`a` (1 is the paper's Lite form).
         tolerance: Bound on the residual, relative to max(1, max|a|). Settable.
 
+    A coupling or slope that is not learnt is a buffer, and Opacus refuses layers with buffers: it takes the layer with
+    ``learn_slope=True`` and ``learn_coupling=True``.
+
     Shape:
         ``(..., in_features)`` to ``(..., out_features)``.
 
     Law:
         mean(z) = mean(a); the order of the units is kept; for :math:`\lambda \le 0` distances do not grow; a sample does
         not depend on its batch (tests/laws/test_mean_field.py).
+
+    Derivatives:
+        Of any order, by ``create_graph=True``, ``torch.func`` and forward mode, with ``steps`` too; only forward mode of
+        forward mode ends in an error, since torch would lose a part of it. All are O(N) per row. On a CPU a gradient
+        penalty takes 4 to 5 times a plain training step, a ``jvp`` 1.3 to 1.7 times. On a GPU they sum with torch's
+        operations instead of the fused kernels, and wait for the device. What ``torch.compile`` made is differentiated
+        once, as all it makes.
+
+    Export:
+        ``torch.export`` takes a batch of any size, and the program can be trained. ONNX has the layer with ``steps``, at
+        O(N^2) per row, and has no solve: its exporter names the missing operator ``neuronal.mean_field``.
 
     Reference:
         Mohedano, Bertalmío and others, Updating the standard neuron model in artificial neural networks.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.nn.graph import one_node
-from neuronal.nn.standard import Device, Dtype
+from neuronal.nn.standard import Device, Dtype, check_sizes
 from neuronal.ops.centre import centred, is_shared, shifted
 
 
@@ -41,6 +41,7 @@ class InputMeanNorm(nn.Module):
 
     def __init__(self, num_features: int, momentum: float = 0.01, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
+        check_sizes(type(self), num_features)
         if not 0 < momentum <= 1:
             raise ValueError(f"{type(self).__name__} needs momentum in (0, 1], got {momentum}.")
         self.num_features, self.momentum = num_features, momentum

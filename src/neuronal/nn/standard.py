@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import Parameter as Argument
 from inspect import signature
 from math import prod
-from typing import Any, ClassVar, Literal, Self
+from operator import index
+from typing import Any, ClassVar, Literal, Self, SupportsIndex
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +45,24 @@ def copied(parameter: Tensor) -> nn.Parameter:
     return nn.Parameter(parameter.detach().clone(), requires_grad=parameter.requires_grad)
 
 
+def order_of(weight: Tensor) -> torch.memory_format:
+    """How a weight lies in memory: with the channels last, in two dimensions or three, or as usual."""
+    for dims, order in ((4, torch.channels_last), (5, torch.channels_last_3d)):
+        if weight.dim() == dims and not weight.is_contiguous() and weight.is_contiguous(memory_format=order):
+            return order
+    return torch.contiguous_format
+
+
+def put(parameter: Tensor, values: Tensor) -> None:
+    """Copies ``values`` into a parameter, also into one that is spread over processes, where the first one's count."""
+    if hasattr(parameter, "device_mesh"):
+        from torch.distributed.tensor import distribute_tensor
+
+        where: Any = parameter
+        values = distribute_tensor(values.to(where.device), where.device_mesh, where.placements)
+    parameter.copy_(values)
+
+
 def named(wrong: RuntimeError, layer: nn.Module) -> RuntimeError:
     """torch's error about a wrong input, with the layer it was meant for."""
     message = f"{type(layer).__name__}({layer.extra_repr()}): {wrong}"
@@ -50,15 +70,32 @@ def named(wrong: RuntimeError, layer: nn.Module) -> RuntimeError:
     return type(wrong)(message) if type(wrong) in (RuntimeError, torch.OutOfMemoryError) else RuntimeError(message)
 
 
+def check_sizes(layer: type, *sizes: object) -> None:
+    """``ValueError``, in one line, for numbers of features or channels that are none."""
+    for size in sizes:
+        if not isinstance(size, SupportsIndex) or index(size) < 0:
+            raise ValueError(f"sizes of {layer.__name__} need to be whole numbers from 0, got {size!r}.")
+
+
 class StandIn(nn.Module):
     """A layer that takes the arguments of a plain torch layer and applies a linear map made of other parameters.
 
     A neuron is a subclass with ``_setup`` (which makes its parameters, and whose keyword-only arguments are the
     neuron's options), ``reset_parameters``, ``_take`` (which reads a plain layer), ``weight`` and ``bias`` (those of the
-    plain layer with the same map), ``departure`` and ``forward``; combined with one of the four shapes below it is a layer.
+    plain layer with the same map; :class:`neuronal.nn.computed.ComputedMap` has them for neurons that store others),
+    ``departure`` and ``forward``; combined with one of the four shapes below it is a layer.
     """
 
     _plain: ClassVar[type[Plain]]
+    decayed: ClassVar[tuple[str, ...]] = ("weight",)
+    """The parameters that hold the size of the weights: what weight decay is for (:func:`decay_groups`)."""
+    undecayable: ClassVar[tuple[str, ...]] = ()
+    """Those that do not become smaller by decay, but something else."""
+    _takes_complex: ClassVar[bool] = True
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__()
+        check_sizes(type(self), *sizes)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Shows the neuron's own options in the signature, where the shape's constructor only hands them on."""
@@ -70,6 +107,7 @@ class StandIn(nn.Module):
 
     def _build(self, plain: Plain, bias: bool, device: Device, dtype: Dtype, options: dict[str, Any]) -> None:
         """Takes over the shape of ``plain``, which lives on the meta device: torch has checked the arguments by then."""
+        self._check_dtype(plain.weight.dtype)
         for name in _ARGUMENTS[self._plain]:
             setattr(self, name, getattr(plain, name))
         if not isinstance(plain, nn.Linear):
@@ -91,6 +129,15 @@ class StandIn(nn.Module):
 
     def reset_parameters(self) -> None:
         raise NotImplementedError
+
+    def _check_dtype(self, dtype: torch.dtype) -> None:
+        if dtype.is_complex and not self._takes_complex:
+            raise TypeError(f"{type(self).__name__} compares its units and needs a real dtype, got {dtype}.")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._check_dtype(next(self.parameters()).dtype)
+        return self
 
     @property
     def num_units(self) -> int:
@@ -124,13 +171,16 @@ class StandIn(nn.Module):
             raise TypeError(f"{cls.__name__}.from_standard needs an nn.{needed}, got {got}.")
         # Made without memory first: what is overwritten need not be filled. No random number of the caller's is used up.
         shape = {**arguments(layer), "device": "meta"}
-        new = cls(**shape, bias=layer.bias is not None, **options).to_empty(device=layer.weight.device)
+        new = cls(**shape, bias=layer.bias is not None, **options).to_empty(device=layer.weight.device)  # type: ignore[call-arg]
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             new._take(layer)
         for name, parameter in new.named_parameters():
             is_bias = name.split(".")[-1] in ("bias", "offset", "offsets", "last")
             source = layer.bias if is_bias and layer.bias is not None else layer.weight
             parameter.requires_grad_(source.requires_grad)
+        order = order_of(layer.weight)
+        if order != torch.contiguous_format:
+            new.to(memory_format=order)  # type: ignore[call-overload]
         return new.train(layer.training)
 
     def departure(self, plain: Plain) -> str:
@@ -163,7 +213,7 @@ class LinearShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_features, out_features)
         plain = nn.Linear(in_features, out_features, bias, device="meta", dtype=dtype)
         self._build(plain, bias, device, dtype, options)
 
@@ -188,7 +238,7 @@ class Conv1dShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
         self._build(nn.Conv1d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
@@ -213,7 +263,7 @@ class Conv2dShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
         self._build(nn.Conv2d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
@@ -238,6 +288,6 @@ class Conv3dShape(StandIn):
         dtype: Dtype = None,
         **options: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
         self._build(nn.Conv3d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.common_types import _size_1_t, _size_2_t, _size_3_t
 
-from neuronal.nn.standard import PaddingMode, Plain, arguments, copied, named
+from neuronal.nn.standard import PaddingMode, Plain, arguments, check_sizes, copied, named
 
 
 class _ZeroBias:
@@ -21,7 +21,8 @@ class _ZeroBias:
     _plain: type[Plain]
 
     @classmethod
-    def _refuse(cls, bias: bool) -> None:
+    def _refuse(cls, bias: bool, *sizes: int) -> None:
+        check_sizes(cls, *sizes)
         if bias:
             raise ValueError(
                 f"{cls.__name__} has no bias, got bias={bias}. "
@@ -96,7 +97,7 @@ class ZeroBiasLinear(_ZeroBias, nn.Linear):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        self._refuse(bias)
+        self._refuse(bias, in_features, out_features)
         super().__init__(in_features, out_features, False, device, dtype)
 
 
@@ -119,7 +120,7 @@ class ZeroBiasConv1d(_ZeroBias, nn.Conv1d):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        self._refuse(bias)
+        self._refuse(bias, in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
         super().__init__(*shape, False, padding_mode, device, dtype)
 
@@ -143,7 +144,7 @@ class ZeroBiasConv2d(_ZeroBias, nn.Conv2d):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        self._refuse(bias)
+        self._refuse(bias, in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
         super().__init__(*shape, False, padding_mode, device, dtype)
 
@@ -167,6 +168,6 @@ class ZeroBiasConv3d(_ZeroBias, nn.Conv3d):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        self._refuse(bias)
+        self._refuse(bias, in_channels, out_channels)
         shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
         super().__init__(*shape, False, padding_mode, device, dtype)

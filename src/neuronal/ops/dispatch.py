@@ -9,6 +9,8 @@ from importlib.util import find_spec
 
 import torch
 from torch import Tensor
+from torch._functorch import eager_transforms
+from torch._subclasses.fake_tensor import is_fake
 from torch.autograd import forward_ad
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
@@ -22,11 +24,16 @@ def is_cuda(x: Tensor) -> bool:
     return x.is_cuda
 
 
+def is_exporting() -> bool:
+    """True in what ``torch.export`` records."""
+    # The flag and not torch's is_exporting(), which torch 2.11 takes for True in everything it compiles.
+    return torch.compiler._is_exporting_flag
+
+
 def can_launch_triton() -> bool:
     """True where a kernel of ours can be called: not under ``torch.func``, nor in what ``torch.export`` records."""
     if torch.compiler.is_compiling():
-        # The flag and not is_exporting(), which torch 2.11 takes for True in everything it compiles.
-        return HAS_TRITON and not torch.compiler._is_exporting_flag
+        return HAS_TRITON and not is_exporting()
     return HAS_TRITON and not torch._C._are_functorch_transforms_active()
 
 
@@ -43,6 +50,25 @@ def is_plain_eager() -> bool:
         # Tangents pass through operations of torch only.
         and forward_ad._current_level < 0
     )
+
+
+def is_valueless(x: Tensor) -> bool:
+    """True for a tensor that has a shape and no numbers: on the meta device, or under ``FakeTensorMode``."""
+    return x.is_meta or is_fake(x)
+
+
+def check_forward_mode() -> None:
+    """``RuntimeError`` in forward mode of forward mode, where torch loses a tangent in functions with their own rules."""
+    if eager_transforms.JVP_NESTING > 1:
+        raise RuntimeError(
+            "forward mode of forward mode is not offered: torch would leave out a part of it in this layer, in silence. "
+            "Use torch.func.hessian (jacfwd of jacrev), jacrev of jacrev, or jacrev of jacfwd."
+        )
+
+
+def is_backward_transformed() -> bool:
+    """True in a backward step that is part of a graph itself, or batched: it has to be made of what has derivatives."""
+    return torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
 
 
 def is_vmapped(x: Tensor) -> bool:

@@ -89,6 +89,10 @@ class Field:
         """Mean over k of sech^2(x_k - x_i) v_k."""
         return self.read(self.pull(self.spread(v)))
 
+    def derivative(self, v: Tensor, order: int) -> Tensor:
+        """Mean over k of the derivative of tanh of that order, from the first on, at x_k - x_i, times v_k."""
+        return self.read(self._sums(self.spread(v), order, "pull"))
+
     def pull(self, masses: Tensor) -> Tensor:
         """Sums of sech^2 over masses on the nodes, at the nodes."""
         return self._sums(masses, "slope", "pull")

@@ -26,8 +26,8 @@ _COARSEST = 0.4
 # What rounding does to a mean of numbers up to 1.
 _ROUNDING = {torch.float32: 2e-7, torch.float64: 1e-15}
 
-Kernel = Literal["tanh", "slope", "stretch"]
-"""tanh(t); its derivative sech^2(t); t sech^2(t), what the sum gains as the slope grows."""
+Kernel = Literal["tanh", "slope", "stretch"] | int
+"""tanh(t); its derivative sech^2(t); t sech^2(t), what the sum gains as the slope grows; n, the n-th derivative of tanh."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Precision:
     dtype: torch.dtype
 
 
-def precision_for(allowed: float, width: float, dtype: torch.dtype) -> Precision:
-    """The cheapest grid whose error is at most ``allowed``, for rows that span ``width``."""
+def precision_for(allowed: float, width: float, dtype: torch.dtype, order: int = 0) -> Precision:
+    """The cheapest grid whose error is at most ``allowed``, for rows that span ``width`` and that derivative of tanh."""
     if width / _COARSEST > WIDE:
         # Positions of so many nodes need the digits of a double.
         dtype = torch.float64
     allowed = max(allowed, _ROUNDING[dtype])
     points = next((m for m, least in ((4, 1e-4), (6, 3e-6), (8, 3e-8)) if allowed >= least), 12)
-    spacing = min(_COARSEST, (allowed / bound(points)) ** (1 / points))
-    return Precision(points, spacing, bound(points) * spacing**points + _ROUNDING[dtype], dtype)
+    spacing = min(_COARSEST, (allowed / bound(points, order)) ** (1 / points))
+    return Precision(points, spacing, bound(points, order) * spacing**points + _ROUNDING[dtype], dtype)
 
 
 def without_grid(dtype: torch.dtype) -> Precision:
@@ -58,8 +58,10 @@ def without_grid(dtype: torch.dtype) -> Precision:
 
 
 @cache
-def bound(points: int) -> float:
+def bound(points: int, order: int = 0) -> float:
     """C such that sums of tanh on a grid of spacing c, with so many points per unit, are off by at most C c^points.
+
+    Sums of a derivative of tanh likewise, given its order.
 
     Interpolating f at m equidistant nodes around the middle interval errs by max|f^(m)| / m! times the product of the
     distances to the nodes; it is done twice, and the second time multiplies the first error by at most the sum of the
@@ -67,14 +69,28 @@ def bound(points: int) -> float:
     """
     half = points // 2
     distances = prod((k - 0.5) ** 2 for k in range(1, half + 1))
-    # Derivatives of tanh are polynomials in t = tanh: P' (1 - t^2).
-    polynomial = np.polynomial.Polynomial([0.0, 1.0])
-    for _ in range(points):
-        polynomial = polynomial.deriv() * np.polynomial.Polynomial([1.0, 0.0, -1.0])
-    steepest = float(np.abs(polynomial(np.linspace(-1, 1, 20_001))).max()) * 1.001
+    steepest = float(np.abs(_derivative(points + order)(np.linspace(-1, 1, 20_001))).max()) * 1.001
     powers = np.linspace(-0.5, 0.5, 1001) ** np.arange(points)[:, None]
     amplification = float(np.abs(_coefficients(points) @ powers).sum(0).max())
     return steepest / factorial(points) * distances * (1 + amplification)
+
+
+@cache
+def _derivative(order: int) -> np.polynomial.Polynomial:
+    """The derivative of tanh of that order, as a polynomial in t = tanh: P' (1 - t^2) follows P."""
+    if order == 0:
+        return np.polynomial.Polynomial([0.0, 1.0])
+    return _derivative(order - 1).deriv() * np.polynomial.Polynomial([1.0, 0.0, -1.0])
+
+
+def tanh_derivative(t: Tensor, order: int) -> Tensor:
+    """The derivative of tanh of that order, at ``t``."""
+    tanh = t.tanh()
+    *lower, highest = _derivative(order).coef.tolist()
+    value = torch.full_like(tanh, highest)
+    for coefficient in reversed(lower):
+        value.mul_(tanh).add_(coefficient)
+    return value
 
 
 @cache
@@ -103,8 +119,9 @@ def sums(masses: Tensor, precision: Precision, kernel: Kernel, space: Workspace,
     blocks, and each block is multiplied with a table that reaches as far as needed to both sides.
     """
     rows, n = masses.shape
-    # 1 - tanh(t) < 2 exp(-2t), t sech^2(t) < 4 t exp(-2t): a tenth of the error that is there anyway.
-    reach = 0.5 * log(100 / precision.error) / precision.spacing
+    # 1 - tanh(t) < 2 exp(-2t), t sech^2(t) < 4 t exp(-2t): a tenth of the error that is there anyway. Every derivative
+    # doubles it.
+    reach = 0.5 * log(100 * (2**kernel if isinstance(kernel, int) else 1) / precision.error) / precision.spacing
     side = ceil(reach / _BLOCK) * _BLOCK
     if n <= 2 * side + _BLOCK:
         out = space.take(name, (rows, n), masses)
@@ -125,6 +142,8 @@ def sums(masses: Tensor, precision: Precision, kernel: Kernel, space: Workspace,
 
 
 def _kernel(t: Tensor, kernel: Kernel) -> Tensor:
+    if isinstance(kernel, int):
+        return tanh_derivative(t, kernel)
     tanh = t.tanh()
     if kernel == "tanh":
         return tanh

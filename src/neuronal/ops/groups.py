@@ -35,8 +35,13 @@ def only_finite(rows: Tensor) -> tuple[Tensor, Tensor]:
     return finite, rows if finite.all() else torch.where(finite.unsqueeze(1), rows, 0.0)
 
 
-def groups(a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype) -> Iterator[tuple[Tensor | slice, Precision]]:
-    """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed."""
+def groups(
+    a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype, order: int = 0
+) -> Iterator[tuple[Tensor | slice, Precision]]:
+    """Rows that share a grid, a cache's worth at a time, and the precision the most demanding of them is allowed.
+
+    ``order`` is that of the derivative of tanh that is summed.
+    """
     count, units = a.shape
     width = slope.double() * (a.amax(1).double() - a.amin(1).double())
     if units <= _FEW:
@@ -48,13 +53,13 @@ def groups(a: Tensor, slope: Tensor, allowed: Tensor, dtype: torch.dtype) -> Ite
             yield some, without_grid(torch.float64 if double else dtype)
         return
     # Of a wide row, the nodes are what fills the cache.
-    nodes = float(width.mean()) / precision_for(float(allowed.amin()), 0.0, dtype).spacing
+    nodes = float(width.mean()) / precision_for(float(allowed.amin()), 0.0, dtype, order).spacing
     size = max(1, _CHUNK // max(units, int(nodes)))
     if a.numel() > _SMALL:
         # What a group needs is some twenty times its units; of a layer that comes in three groups, some seven times.
         size = min(size, -(-count // 3))
     for rows in _like(width, _even(count, size)):
-        yield rows, precision_for(float(allowed[rows].amin()), float(width[rows].amax()), dtype)
+        yield rows, precision_for(float(allowed[rows].amin()), float(width[rows].amax()), dtype, order)
 
 
 def _even(rows: int, size: int) -> int:

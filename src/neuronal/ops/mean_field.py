@@ -22,8 +22,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import grad
 
 from neuronal.ops import dispatch
+from neuronal.ops.coupling_mean import coupling_mean, mean_tangent
 from neuronal.ops.groups import all_finite, groups
 from neuronal.ops.kernels import mean_field as kernels
 from neuronal.ops.newton import largest, linear, newton, sums_over
@@ -58,7 +60,8 @@ def solve(
     max_steps: int = MAX_STEPS,
     check: bool = True,
 ) -> Solution:
-    r"""Solves the equation for every row; differentiable with respect to ``a``, ``coupling`` and ``slope``.
+    r"""Solves the equation for every row; differentiable with respect to ``a``, ``coupling`` and ``slope``, in both modes
+    and any number of times.
 
     Args:
         a: ``(rows, N)``. Half precision is solved in float32.
@@ -74,7 +77,9 @@ def solve(
         ValueError: :math:`\lambda p \ge 1`, where solutions need not be unique, or a slope that is not positive.
 
     Cost:
-        O(N) per row and step while a row spans up to some thousand times 1/p; O(N log N) beyond.
+        O(N) per row and step while a row spans up to some thousand times 1/p; O(N log N) beyond. A derivative is one
+        linear solve, as dear as a step or two, and every further one some solves and sums of O(N); on a GPU, gradients of
+        gradients and forward mode sum with torch's operations and wait for the device.
     """
     if a.dim() != 2 or not a.is_floating_point():
         raise ValueError(f"solve needs rows of units, floats of shape (rows, N), got {a.dtype} {tuple(a.shape)}.")
@@ -86,7 +91,7 @@ def solve(
         alike = lam.shape[0] == p.shape[0] or 1 in (lam.shape[0], p.shape[0])
         both = (lam, p) if alike else (_per_row(t, a.shape[0]) for t in (lam, p))
         check_unique(*without_nan(*both)[:2])
-    value, residual, steps, converged = _Solve.apply(a.to(work), lam, p, tolerance, max_steps)
+    value, residual, steps, converged = _solution(a.to(work), lam, p, tolerance, max_steps)
     return Solution(value.to(a.dtype), residual, steps, converged)
 
 
@@ -123,7 +128,7 @@ def without_nan(coupling: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, Tensor
 
 def check_unique(coupling: Tensor, slope: Tensor) -> None:
     """``ValueError`` if coupling * slope is 1 or more anywhere: below, solutions are unique."""
-    if slope.numel() == 0 or coupling.is_meta or slope.is_meta:
+    if slope.numel() == 0 or dispatch.is_valueless(coupling) or dispatch.is_valueless(slope):
         return
     if not (slope > 0).all():
         raise ValueError(f"slope needs to be above 0, got {slope.min().item():g}.")
@@ -148,7 +153,7 @@ def _solve_now(
 
 
 def _in_one_step(rows: Tensor) -> bool:
-    """Whether kernels are called for these rows; of the gradient of a gradient, which there is none of, operators say so."""
+    """Whether kernels are called for these rows, with no operator around them that others may want to see."""
     return not torch.is_grad_enabled() and kernels.are_called(rows, 1.0)
 
 
@@ -258,30 +263,90 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.save_for_backward(output[0], inputs[1], inputs[2])
+        ctx.save_for_forward(output[0], inputs[1], inputs[2])
         ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         _, with_coupling, with_slope, *_ = ctx.needs_input_grad
         z, coupling, slope = ctx.saved_tensors
-        call: Callable[..., tuple[Tensor, ...]] = _vjp
-        if _in_one_step(z):
-            call = _vjp_now
-        elif torch._C._are_functorch_transforms_active():
-            call = _Vjp.apply
-        found = call(g.contiguous(), z, coupling, slope, with_coupling, with_slope)
+        found = gradients(g.contiguous(), z, coupling, slope, with_coupling, with_slope)
         return (*found, None, None)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         """Rows of all in one call: to each its own numbers, where these are several."""
         (a, coupling, slope), rest = _first_dims(given[:3], in_dims, info.batch_size), given[3:]
-        found = _Solve.apply(a.flatten(0, 1), _of_all_rows(coupling, a), _of_all_rows(slope, a), *rest)
+        found = _solution(a.flatten(0, 1), _of_all_rows(coupling, a), _of_all_rows(slope, a), *rest)
         return tuple(one.unflatten(0, a.shape[:2]) for one in found), (0,) * 4
 
 
+_solve.register_autograd(_Solve.backward, setup_context=_Solve.setup_context)
+
+
+class _SolveForwardMode(_Solve):
+    """The same, also for forward mode."""
+
+    @staticmethod
+    def jvp(ctx: Any, t_a: Tensor, t_coupling: Tensor, t_slope: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+        dispatch.check_forward_mode()
+        return _forward_step(ctx.saved_tensors, t_a, t_coupling, t_slope), None, None, None
+
+
+def _solution(*given: Any) -> tuple[Tensor, ...]:
+    # The compiler does not take functions with a forward-mode rule.
+    function = _Solve if torch.compiler.is_compiling() else _SolveForwardMode
+    found: tuple[Tensor, ...] = function.apply(*given)
+    return found
+
+
+# Note [Derivatives of all orders]
+# With M(z, coupling, slope) = coupling * mean tanh, the equation is z + M = a. Its derivatives are those of M, which has
+# them all, and solutions v of A v = g, A = 1 + dM/dz being symmetric:
+#     forward    dz = A^-1 (da - dM at a fixed z)
+#     backward   v = A^-1 g for a, and -v dM/dcoupling, -v dM/dslope
+# The same again for the backward step, a function of g, z, coupling and slope: paired with cotangents (w, w_c, w_s) it is
+# g A^-1 r with r = w - dM along (w_c, w_s), so its gradient for g is u = A^-1 r, a forward step, and the others are those
+# of -v dM along (u, w_c, w_s), for fixed u and v. Steps of one kind are made of steps of the same kind, at any order.
+
+
+def gradients(
+    g: Tensor, z: Tensor, coupling: Tensor, slope: Tensor, with_coupling: bool, with_slope: bool
+) -> tuple[Tensor, ...]:
+    """Gradients for a, coupling and slope at the solution z, differentiable where somebody may ask for that."""
+    call: Callable[..., tuple[Tensor, ...]] = _vjp
+    # What is compiled is differentiated once.
+    if dispatch.is_backward_transformed() and not torch.compiler.is_compiling():
+        call = _Vjp.apply
+    elif _in_one_step(z):
+        call = _vjp_now
+    return call(g, z, coupling, slope, with_coupling, with_slope)
+
+
+def _forward_step(at: Sequence[Tensor], t_a: Tensor, t_coupling: Tensor, t_slope: Tensor) -> Tensor:
+    """How the solution moves with a, coupling and slope, ``at`` being z, coupling and slope."""
+    moved = _coupled_tangent(at, (torch.zeros_like(t_a), t_coupling, t_slope))
+    t_z: Tensor = _Vjp.apply(t_a - moved, *at, False, False)[0]
+    return t_z
+
+
+def _coupled_tangent(at: Sequence[Tensor], along: Sequence[Tensor]) -> Tensor:
+    """How M moves along a direction."""
+    z, *numbers = at
+    t_z, *t_numbers = along
+    coupling, slope, t_coupling, t_slope = (_per_row(one, z.shape[0]) for one in (*numbers, *t_numbers))
+    moved = coupling.unsqueeze(1) * mean_tangent(z, slope, t_z, t_slope)
+    return moved + t_coupling.unsqueeze(1) * coupling_mean(z, slope)
+
+
+def _gradient_of_tangent(v: Tensor, at: Sequence[Tensor], along: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Gradients of v times how M moves along a direction, which is how the gradient of v M does."""
+    found: tuple[Tensor, ...] = grad(lambda *at: (v * _coupled_tangent(at, along)).sum(), (0, 1, 2))(*at)
+    return found
+
+
 class _Vjp(torch.autograd.Function):
-    """The gradient inside transforms of ``torch.func``, which the operator does not know of."""
+    """The backward step."""
 
     @staticmethod
     def forward(*given: Any) -> tuple[Tensor, ...]:
@@ -290,18 +355,31 @@ class _Vjp(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
+        ctx.save_for_backward(*inputs[1:4], output[0])
+        ctx.save_for_forward(*inputs[1:4], output[0])
+        ctx.with_numbers = inputs[4:]
 
     @staticmethod
-    def backward(ctx: Any, *_: Any) -> tuple[None, ...]:
-        raise NotImplementedError("implicit-bias units have no gradients of gradients.")
+    def backward(ctx: Any, *w: Tensor) -> tuple[Tensor | None, ...]:
+        *at, v = ctx.saved_tensors
+        u = _forward_step(at, *w)
+        return u, *_gradient_of_tangent(-v, at, (u, *w[1:])), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, t_g: Tensor, *given: Any) -> tuple[Tensor, ...]:
+        dispatch.check_forward_mode()
+        *at, v = ctx.saved_tensors
+        t_z, *t_numbers = _gradient_of_tangent(v, at, given[:3])
+        t_v, *own = _Vjp.apply(t_g - t_z, *at, *ctx.with_numbers)
+        return t_v, *(one - t for one, t in zip(own, t_numbers, strict=True))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         (g, z, coupling, slope), rest = _first_dims(given[:4], in_dims, info.batch_size), given[4:]
         numbers = [one.expand(z.shape[0], -1) if one.dim() == 1 else one for one in (coupling, slope)]
         # As many gradients as there are in the batch: each row has numbers of its own, whose gradients are put together.
-        v, *of_numbers = _Vjp.apply(g.flatten(0, 1), z.flatten(0, 1), *(_of_all_rows(one, z) for one in numbers), *rest)
+        rows = (g.flatten(0, 1), z.flatten(0, 1), *(_of_all_rows(one, z) for one in numbers))
+        v, *of_numbers = _Vjp.apply(*rows, *rest)
         sums = [of.view(z.shape[0], -1, one.shape[1]).sum(1) for of, one in zip(of_numbers, numbers, strict=True)]
         return (v.unflatten(0, z.shape[:2]), *sums), (0, 0, 0)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from neuronal.ops.field import chebyshev, interval
+from neuronal.ops.grid import tanh_derivative
 from neuronal.ops.workspace import Workspace
 
 
@@ -76,6 +77,11 @@ class Pairs:
     def apply(self, v: Tensor) -> Tensor:
         """Mean over k of sech^2(x_k - x_i) v_k."""
         return torch.bmm(v.unsqueeze(1), self._kernel).squeeze(1).mul_(4 / self._units)
+
+    def derivative(self, v: Tensor, order: int) -> Tensor:
+        """Mean over k of the derivative of tanh of that order at x_k - x_i, times v_k."""
+        kernel = tanh_derivative(self._x.unsqueeze(1) - self._x.unsqueeze(2), order)
+        return torch.bmm(kernel, v.unsqueeze(2)).squeeze(2).div_(self._units)
 
     def spread(self, v: Tensor) -> Tensor:
         """What the units weigh times ``v``."""

@@ -115,7 +115,9 @@ class _Direction(torch.autograd.Function):
 
     @staticmethod
     def forward(delta: Tensor) -> tuple[Tensor, Tensor]:
-        products = pad(delta.cos(), (1, 0), value=1.0).cumprod(-1)
+        sines = pad(delta.cos(), (1, 0), value=1.0)
+        # ONNX has no cumprod, and torch's own way to write it out ends in a product it has not either.
+        products = _running_products(sines) if dispatch.is_exporting() else sines.cumprod(-1)
         return _cosines(delta) * products, products
 
     @staticmethod
@@ -131,7 +133,8 @@ class _Direction(torch.autograd.Function):
             return None
         delta, u, products = ctx.saved_tensors
         again = torch.is_grad_enabled()
-        readable = g.is_cpu and not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+        watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        readable = g.is_cpu and not watched and not dispatch.is_valueless(g)
         if readable and not again and g.numel() and products[..., -1].abs().amin() > _ORDINARY:
             # See Note [Quotient of tails].
             tails = (u * g).flip(-1).cumsum(-1).flip(-1)
@@ -151,6 +154,7 @@ class _DirectionForwardMode(_Direction):
 
     @staticmethod
     def jvp(ctx: Any, t: Tensor) -> tuple[Tensor, None]:
+        dispatch.check_forward_mode()
         delta, products = ctx.saved_tensors
         cosines, sines = _cosines(delta), delta.cos()
         # The product rule as a recurrence: dP_k = sin(theta_k) dP_{k-1} + P_{k-1} cos(theta_k) t_k.

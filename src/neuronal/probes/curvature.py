@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.core.inference import call_on_copy, check_module, evaluating
 from neuronal.data.dataset import Split
 from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
 
@@ -42,6 +42,7 @@ def curvature(
     Returns:
         ``mean`` and ``median`` over the images, ``rows``, ``draws`` and ``step``.
     """
+    check_module(model)
     precise = deepcopy(model).double()
     for module in precise.modules():
         if isinstance(module, _SOLVED):

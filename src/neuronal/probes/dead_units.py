@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from neuronal.core.inference import check_module
 from neuronal.data.dataset import Split
 from neuronal.geometry.trace import outputs, watching_relus
 
@@ -20,6 +21,7 @@ def dead_units(model: nn.Module, split: Split) -> dict[str, Any]:
         ``units`` and ``dead`` in all, and ``layers``: a list of ``name``, ``units``, ``dead`` in forward order; ``name`` is
         the path of the module the ReLU is in.
     """
+    check_module(model)
     ever_on: dict[str, Tensor] = {}
     over_rows = any(len(getattr(module, "kernel_size", ())) == 1 for module in _with_kernels(model))
 

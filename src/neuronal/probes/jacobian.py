@@ -21,9 +21,9 @@ def jacobian(model: nn.Module, split: Split, *, rows: int = ROWS, batch_size: in
     Returns:
         ``frobenius`` and ``spectral``, means over the images; ``largest``, the largest spectral norm; ``rows``, how many.
     """
-    device = next(model.parameters()).device
     frobenius, spectral = [], []
     with evaluating(model), torch.enable_grad():
+        device = next(model.parameters()).device
         for x in split.x[:rows].split(batch_size):
             j = _jacobians(model, x.to(device)).double()
             frobenius.append(j.flatten(1).norm(dim=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from neuronal.names import printable
 from neuronal.report.figures import Drawing
 
 __all__ = ["bullets", "document", "figures", "table"]
@@ -44,7 +45,7 @@ class Markup(str):
 
 def document(title: str, parts: Sequence[str]) -> str:
     """A whole page."""
-    return (
+    return printable(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"

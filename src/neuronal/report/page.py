@@ -113,7 +113,7 @@ def _dead_units(sound: Mapping[str, Sequence[Record]]) -> str:
             mean = fmean(dead)
             name, units = layer[0]["name"], layer[0]["units"]
             rows.append(
-                [family, name, str(units), f"{mean:.1f}", f"{100 * mean / units:.1f}", ", ".join(map(str, dead))]
+                [family, name, str(units), f"{mean:.1f}", f"{100 * mean / (units or 1):.1f}", ", ".join(map(str, dead))]
             )
     if not rows:
         return "<p>Not measured.</p>"

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from neuronal.core.files import Damaged, read_tensors, sync, write_tensors
+from neuronal.core.files import Damaged, parse_json, read_tensors, sync, write_tensors
 
 _KEY = "neuronal-training"
 _FORMAT = 1
@@ -90,7 +90,7 @@ def newest(folder: Path) -> tuple[Path, Checkpoint] | None:
 def read(path: Path) -> Checkpoint:
     """What :func:`write` put there, of whichever version; ``Damaged`` for anything else."""
     header, tensors = read_tensors(path, _KEY)
-    return Checkpoint(json.loads(header), tensors)
+    return Checkpoint(parse_json(header), tensors)
 
 
 def check_format(path: Path, checkpoint: Checkpoint) -> None:

@@ -11,6 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from neuronal.core.files import parse_json
 from neuronal.train.progress import Epoch
 
 
@@ -62,7 +63,7 @@ def read_log(path: Path | str) -> list[Epoch]:
     epochs: dict[int, Epoch] = {}
     for number, line in enumerate(lines, start=1):
         try:
-            epoch = Epoch(**_with_nan(json.loads(line)))
+            epoch = Epoch(**_with_nan(parse_json(line)))
         except (TypeError, ValueError) as wrong:
             raise ValueError(f"{path}, line {number}: not an epoch ({wrong}).") from wrong
         epochs[epoch.number] = epoch

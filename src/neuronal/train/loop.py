@@ -14,6 +14,7 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.inference import check_module
 from neuronal.data.dataset import Split, shuffled_batches
 from neuronal.ops.objective import loss_for, num_right
 from neuronal.train.checkpoint import Checkpoints
@@ -72,6 +73,7 @@ def fit(
         ValueError: A plan that does not go with the data or the processes, or (OtherTraining) checkpoints of another
             training.
     """
+    check_module(model)
     accelerator = accelerator_for(plan)
     loss_name, numbers = loss_for(train.answers, plan.loss), train.answers.is_floating_point()
     rank, world, device = accelerator.process_index, accelerator.num_processes, accelerator.device

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from neuronal.core.decay import no_weight_decay, undecayable
 from neuronal.names import find
 from neuronal.ops.objective import LOSSES
 from neuronal.train.schedule import SCHEDULES, Measure, warmed_up
@@ -33,7 +34,9 @@ class Plan:
         weight_decay: L2 penalty (decoupled for ``adamw``).
         schedule: One of ``SCHEDULES``.
         warmup: Share of the steps over which the rate rises in a straight line, before the schedule.
-        decay_weights_only: Spares biases, norms, offsets, scales and couplings the weight decay.
+        decay_weights_only: Spares biases, norms, offsets, angles and couplings the weight decay, which then acts on
+            weights and on the scales of geometric units. Without it everything decays but the angles of geometric units,
+            which would all turn towards one axis.
         scalar_lr: Factor on the rate of biases and single numbers; 0.1 for Fixup.
         standard_epochs: Of ``epochs``, the first so many train with all couplings at 0; then optimiser and schedule
             start anew.
@@ -146,28 +149,27 @@ FUSED = ("sgd", "adam", "adamw")
 def parameter_groups(model: nn.Module, plan: Plan, *, without: Collection[str] = ()) -> list[dict[str, Any]]:
     """The parameters as the plan treats them, for ``plan.optimiser``; ``lr_factor`` is each group's share of the rate.
 
+    What weights are is said by :func:`neuronal.core.decay.no_weight_decay`: of geometric units, their scale. The angles of
+    these never decay.
+
     Args:
         model: Whose parameters.
         plan: Its ``scalar_lr`` and ``decay_weights_only`` make groups.
         without: Names of parameters to leave out.
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    spared = no_weight_decay(model) if plan.decay_weights_only else undecayable(model)
     for name, parameter in model.named_parameters():
         if name in without:
             continue
         factor = plan.scalar_lr if _is_scalar_or_bias(name, parameter) else 1.0
-        spared = plan.decay_weights_only and not _is_weight(name, parameter)
-        groups.setdefault((factor, 0.0 if spared else plan.weight_decay), []).append(parameter)
+        decay = 0.0 if name in spared else plan.weight_decay
+        groups.setdefault((factor, decay), []).append(parameter)
     return [
         {"params": parameters, "lr_factor": factor, "weight_decay": decay}
         for (factor, decay), parameters in groups.items()
     ]
 
 
-def _is_weight(name: str, parameter: nn.Parameter) -> bool:
-    # Everything that belongs to a unit or a channel is a vector at most, but for the lengths in torch's weight norm.
-    return parameter.dim() >= 2 and not name.endswith("parametrizations.weight.original0")
-
-
 def _is_scalar_or_bias(name: str, parameter: nn.Parameter) -> bool:
-    return parameter.dim() == 0 or name.rpartition(".")[2] in ("bias", "offset", "offsets")
+    return parameter.dim() == 0 or name.rpartition(".")[2] in ("bias", "offset", "offsets", "last")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -15,26 +14,18 @@ from neuronal.certify import certify_activity, check
 from neuronal.data import Split, load
 from neuronal.experiments import Recipe, Work, network, plan, training_data
 from neuronal.probes import dead_units, score, silence
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Drawing
 from neuronal.train import Diverged, fit
-from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_curve
-from neuronal_papers.farkas.errors import parameters
-from neuronal_papers.farkas.networks import AGGREGATES, FASHION, LOOK, named, small_scales
-from neuronal_papers.farkas.runs import error_of, failed_of, learnt
+from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.drawing import Line, mean_curve
+from neuronal_papers.farkas.errors import ERROR, FAILED, over_epochs, row_of, rows_of
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import NETWORK, Row
+from neuronal_papers.seeds import NETWORK
 
 MEASURES = ("dead_units", "dead_layers", "silent")
 """Shares: of units off on every image, of layers off on every image, of images that leave some layer without any."""
 FEW = 6
 """Lines of a figure: networks come in threes."""
-CRITERIA = (
-    "Activity is looked at before training and after every epoch, on the first test images. Certified means that every "
-    "layer of a trained network is proved to have an active unit for all images with pixels in [0, 1]; a layer that is "
-    "neither proved nor refuted leaves the claim open. Runs whose loss stopped being finite are left out of both. Errors "
-    "are judged as in Table 1 on CIFAR-10."
-)
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -42,51 +33,41 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: ``images``, how many test images are looked at; ``classes``.
     """
-    chance, images = 1 / setting.options["classes"], setting.options["images"]
-    recipes = {recipe.fingerprint(): recipe for recipe in setting.recipes}
-
-    def followed(item: Mapping[str, Any]) -> dict[str, Any]:
-        recipe, seed = recipes[item["recipe"]], item["seed"]
-        work.say(f"{recipe.name}, {recipe.family}, seed {seed}")
-        return _run(recipe, seed, images)
-
-    items = [
-        {"recipe": fingerprint, "seed": seed, "data": work.checksum(recipe.data)}
-        for fingerprint, recipe in recipes.items()
-        for seed in recipe.seeds
-    ]
-    runs = iter(work.parts({"procedure": "activity", "images": images}, items, followed))
-    rows = []
-    for recipe in recipes.values():
-        own = {str(seed): next(runs) for seed in recipe.seeds}
-        accuracy, failure, shares, proofs = (
-            {seed: run[key] for seed, run in own.items() if key in run}
-            for key in ("accuracy", "failure", "shares", "certificate")
-        )
-        row = {"name": recipe.name, "neuron": recipe.family, "parameters": parameters(recipe)}
-        rows.append(row | learnt(accuracy, failure, chance) | {"over_training": shares, "certificates": proofs})
+    images, rows = setting.options["images"], []
+    cells = [(recipe, seed) for recipe in setting.recipes for seed in recipe.seeds]
+    keys = [(recipe.fingerprint(), seed, work.checksum(recipe.data)) for recipe, seed in cells]
+    items: list[Mapping[str, Any]] = [dict(zip(("recipe", "seed", "data"), key, strict=True)) for key in keys]
+    how, chance = {"procedure": "activity", "images": images}, 1 / setting.options["classes"]
+    parts = iter(work.parts(how, items, lambda item: _run(work, *cells[items.index(item)], images)))
+    for recipe in setting.recipes:
+        runs = {str(seed): next(parts) for seed in recipe.seeds}
+        row = row_of(recipe, runs, chance)
+        row["over_training"] = {seed: run["shares"] for seed, run in runs.items()}
+        row["certificates"] = {seed: runs[seed]["certificate"] for seed in row["accuracy"]}
+        rows.append(row)
     return {"rows": rows, "chance": chance}
 
 
-def _run(recipe: Recipe, seed: int, images: int) -> dict[str, Any]:
+def _run(work: Work, recipe: Recipe, seed: int, images: int) -> dict[str, Any]:
     """One network: its shares at the start and after every epoch, and why it broke down or its accuracy and certificate."""
+    work.say(f"{recipe.name}, {recipe.family}, seed {seed}")
     data = load(recipe.data).scaled(recipe.scaling)
     looked = data.test.rows(torch.arange(min(images, len(data.test))))
     model = network(recipe, data, seed)
     looks = [off(model, looked)]
 
-    def look(network: nn.Module, step: int) -> Mapping[str, float]:
-        looks.append(off(network, looked))
+    def look(model: nn.Module, step: int) -> Mapping[str, float]:
+        looks.append(off(model, looked))
         return looks[-1]
 
-    found: dict[str, Any]
+    run: dict[str, Any] = {}
     try:
         fit(model, training_data(recipe, data, seed)[0], plan(recipe), seed=seed, probes=[look])
-        accuracy = score(model, data.test)["accuracy"]
-        found = {"accuracy": accuracy, "certificate": certified(model.cpu().double().eval(), looked)}
+        run["accuracy"] = score(model, data.test)["accuracy"]
+        run["certificate"] = certified(model.cpu().double().eval(), looked)
     except Diverged as diverged:
-        found = {"failure": str(diverged)}
-    return {"shares": {name: [now[name] for now in looks] for name in MEASURES}} | found
+        run["failure"] = str(diverged)
+    return run | {"shares": {name: [now[name] for now in looks] for name in MEASURES}}
 
 
 def off(model: nn.Module, split: Split) -> dict[str, float]:
@@ -105,157 +86,91 @@ def certified(model: nn.Module, looked: Split) -> dict[str, Any]:
     certificate = certify_activity(model, (torch.zeros_like(x[0]), torch.ones_like(x[0])), data=x)
     evidence: Any = certificate.evidence
     verdicts = [layer.verdict for layer in evidence.layers]
-    margins = [layer.margin for layer in evidence.layers if layer.margin is not None]
-    return {
-        "layers": len(verdicts),
-        **{verdict: verdicts.count(verdict) for verdict in ("certified", "refuted", "unknown")},
-        "margin": min(margins, default=None),
-        "checked": certificate.verdict != "unknown" and bool(check(certificate, model)),
-    }
+    counts = {verdict: verdicts.count(verdict) for verdict in ("certified", "refuted")}
+    checked = certificate.verdict != "unknown" and bool(check(certificate, model))
+    return counts | {"layers": len(verdicts), "checked": checked}
 
 
-def _over_training(row: Row, name: str) -> dict[str, Sequence[float]]:
-    """One of the shares over training by seed, of the runs that did not break down."""
-    return {seed: shares[name] for seed, shares in row["over_training"].items() if seed in row["accuracy"]}
+def _rows(result: Result) -> list[dict[str, Any]]:
+    """The rows with what is said of the runs that did not break down: shares while training and at the end, proofs."""
+    rows = []
+    for row in rows_of(result).values():
+        shares, proofs = [row["over_training"][seed] for seed in row["accuracy"]], row["certificates"].values()
+        cells: dict[str, Any] = {}
+        if shares:
+            cells = {name: 100 * fmean(run[name][-1] for run in shares) for name in MEASURES}
+            cells["silent"] = 100 * max(max(run["silent"]) for run in shares)
+            layers = sum(proof["layers"] for proof in proofs)
+            cells |= {name: f"{sum(proof[name] for proof in proofs)}/{layers}" for name in ("certified", "refuted")}
+        rows.append(row | cells | {"shares": shares, "proofs": proofs})
+    return rows
 
 
-# What is claimed
-
-
-def never(measure: str, *names: str) -> Callable[[Result], Evidence]:
-    """Evidence that a share is 0 in these networks at every look."""
-
-    def evidence(result: Result) -> Evidence:
-        rows = [row for row in result["result"]["rows"] if row["name"] in names]
-        runs = [shares for row in rows for shares in _over_training(row, measure).values()]
-        above, most = sum(max(shares) > 0 for shares in runs), 100 * max(map(max, runs), default=0)
-        looks = f"{sum(map(len, runs))} looks at {len(runs)} trained networks"
-        return Evidence(len(runs), above, f"at most {most:.2f}% at {looks}, above 0 in {above}")
-
-    return evidence
-
-
-def all_certified(*names: str) -> Callable[[Result], Evidence]:
-    """Evidence that every layer of these networks is proved active."""
-
-    def evidence(result: Result) -> Evidence:
-        rows = [row for row in result["result"]["rows"] if row["name"] in names]
-        proofs = [proof for row in rows for proof in row["certificates"].values()]
-        whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
-        refuted, checked = (sum(proof[key] > 0 for proof in proofs) for key in ("refuted", "checked"))
-        text = f"all layers proved in {whole}, some refuted in {refuted} of {len(proofs)} trained networks"
-        return Evidence(len(proofs), refuted, f"{text}; {checked} checked by other code", len(proofs) - whole - refuted)
-
-    return evidence
+def never(measure: str, neuron: str, result: Result) -> Evidence:
+    """A share is 0 at every look."""
+    runs = [shares[measure] for row in _rows(result) if row["neuron"] == neuron for shares in row["shares"]]
+    above, most = sum(max(looks) > 0 for looks in runs), 100 * max(map(max, runs), default=0)
+    looks = f"{sum(map(len, runs))} looks at {len(runs)} trained networks"
+    return Evidence(len(runs), above, f"at most {most:.2f}% at {looks}, above 0 in {above}")
 
 
 def none_dead(result: Result) -> Evidence:
-    """Evidence that no unit of a Farkas network that learnt is off on every image at the end."""
-    rows = [row for row in result["result"]["rows"] if row["neuron"] == "farkas"]
-    runs = [(row, *run) for row in rows for run in _over_training(row, "dead_units").items()]
-    ends = [shares[-1] for row, seed, shares in runs if seed not in row["failed"]]
-    dead = [share for share in ends if share > 0]
-    text = f"dead units in {len(dead)} of {len(ends)} Farkas networks that learnt"
+    """No unit of a Farkas network that learnt is off on every image at the end."""
+    rows = [row for row in _rows(result) if row["neuron"] == "farkas"]
+    learnt = [row["over_training"][seed] for row in rows for seed in row["accuracy"] if seed not in row["failed"]]
+    dead = [share for run in learnt if (share := run["dead_units"][-1]) > 0]
+    text = f"dead units in {len(dead)} of {len(learnt)} Farkas networks that learnt"
     text += f": {100 * min(dead):.1f}% to {100 * max(dead):.1f}% of all units" if dead else ""
-    return Evidence(len(ends), len(dead), text)
+    return Evidence(len(learnt), len(dead), text)
 
 
-# How it is shown
+def all_certified(text: str, *names: str, beyond_paper: bool = False) -> Fact:
+    """The claim that every layer of these networks is proved active."""
+    return Fact(text, partial(_all_certified, names), beyond_paper)
 
 
-def tables(result: Result) -> list[Table]:
-    columns = (
-        NETWORK,
-        Column("error (%)", error_of),
-        Column("failed", failed_of),
-        Column("dead units (%)", partial(_mean_at_the_end, name="dead_units"), ".1f"),
-        Column("dead layers (%)", partial(_mean_at_the_end, name="dead_layers"), ".1f"),
-        Column("silent images, most (%)", _most_silent, ".1f"),
-        Column("certified", partial(_layers, verdict="certified")),
-        Column("refuted", partial(_layers, verdict="refuted")),
-    )
-    caption = (
-        "means over runs that did not break down, at the end of training; silent images: the most at any time; layers "
-        "certified and refuted"
-    )
-    return [table(title_of(result), columns, result["result"]["rows"], caption)]
+def _all_certified(names: Sequence[str], result: Result) -> Evidence:
+    proofs = [proof for row in _rows(result) if row["name"] in names for proof in row["proofs"]]
+    whole = sum(proof["certified"] == proof["layers"] for proof in proofs)
+    refuted, checked = (sum(proof[key] > 0 for proof in proofs) for key in ("refuted", "checked"))
+    text = f"all layers proved in {whole}, some refuted in {refuted} of {len(proofs)} trained networks"
+    return Evidence(len(proofs), refuted, f"{text}; {checked} checked by other code", len(proofs) - whole - refuted)
 
 
-def _mean_at_the_end(row: Row, name: str) -> float | None:
-    ends = [shares[-1] for shares in _over_training(row, name).values()]
-    return 100 * fmean(ends) if ends else None
+HEADS = {"dead units (%)": "dead_units", "dead layers (%)": "dead_layers", "silent images, most (%)": "silent"}
+SHARES = [Column(head, name, ".1f") for head, name in HEADS.items()]
+COLUMNS = (NETWORK, ERROR, FAILED, *SHARES, Column("certified", "certified"), Column("refuted", "refuted"))
 
 
-def _most_silent(row: Row) -> float | None:
-    return max((100 * share for of in _over_training(row, "silent").values() for share in of), default=None)
-
-
-def _layers(row: Row, verdict: str) -> str | None:
-    proofs = row["certificates"].values()
-    return f"{sum(p[verdict] for p in proofs)}/{sum(p['layers'] for p in proofs)}" if proofs else None
+CAPTION = "means over runs that did not break down, at the end; silent images: the most at any time; layers proved"
 
 
 def figures(result: Result) -> list[Drawing]:
     """Dead units and silent layers over training; what is nothing throughout is not drawn, the table says it as well."""
-    rows, found = result["result"]["rows"], []
+    rows, drawings = result["result"]["rows"], []
     caption = "After every epoch, 0 is before training; means over the runs that got so far."
-    for measure, title, limits in (("dead_units", "Dead units", (0, None)), ("silent", SILENCED, (-2, 102))):
+    silent = ("silent", "Images that silence a layer", (-2, 102))
+    for measure, title, limits in (("dead_units", "Dead units", (0, None)), silent):
+        axes = {"xlabel": "epoch", "ylabel": f"{title.lower()} (%)", "ylim": limits}
         for start in range(0, len(rows), FEW):
-            few = [
-                (row["name"], [of[measure] for of in row["over_training"].values()])
-                for row in rows[start : start + FEW]
-            ]
-            if any(max(shares) for _, runs in few for shares in runs):
-                lines = []
-                for number, (name, runs) in enumerate(few):
-                    curve = [100 * share for share in mean_curve(runs)]
-                    lines.append(Line(number, name, range(len(curve)), [curve], ".-"))
-                axes = {"xlabel": "epoch", "ylabel": f"{title[0].lower()}{title[1:]} (%)", "ylim": limits}
-                name = f"{result['reproduction']}-{measure}-{start}"
-                found.append(chart(name, title, lines, axes, caption, draw=every_seed, legend=legend_below, whole=True))
-    return found
+            lines = []
+            for number, row in enumerate(rows[start : start + FEW]):
+                curve = mean_curve([[100 * share for share in run[measure]] for run in row["over_training"].values()])
+                lines.append(Line(number, row["name"], range(len(curve)), [curve], ".-"))
+            if any(any(line.curves[0]) for line in lines):
+                drawings.append(over_epochs(f"{result['reproduction']}-{measure}-{start}", title, lines, axes, caption))
+    return drawings
 
 
-SILENCED = "Images that silence a layer"
-activity_table = partial(Reproduction, measure=measure, tables=tables, figures=figures, criteria=CRITERIA)
-"""A reproduction of this kind."""
-
-SHAPES = {
-    "4 x 64": replace(FASHION, family="standard"),
-    "4 x 64, rate 0.05": replace(FASHION, family="standard", lr=0.05),
-    "8 x 32": replace(FASHION, family="standard", widths=(32,) * 8),
-    "12 x 8": replace(FASHION, family="standard", widths=(8,) * 12),
-}
-"""Layers times units."""
-CLOSED = tuple(f"{shape}, Farkas {kind}" for kind in AGGREGATES for shape in SHAPES)
-
-
-def in_shape(shape: str) -> tuple[Recipe, ...]:
-    plain = replace(SHAPES[shape], name=f"{shape}, standard")
-    farkas = replace(plain, family="farkas")
-    return plain, *(named(farkas, f"{shape}, Farkas {kind}", rule="max", **how) for kind, how in AGGREGATES.items())
-
-
-DEAD_UNITS = activity_table(
-    name="farkas/dead_units",
-    title="Dead units and silent layers while training, and certificates afterwards",
-    where="Sections 1 and 3, Theorem 3.2",
-    scales=small_scales(tuple(recipe for shape in SHAPES for recipe in in_shape(shape)), LOOK),
-    claims=(
-        Fact(
-            "No layer of a standard network is off on every image (the paper: unlikely)",
-            never("dead_layers", *(f"{shape}, standard" for shape in SHAPES)),
-        ),
-        Fact("No image leaves a Farkas layer without active unit", never("silent", *CLOSED)),
-        Fact("Every Farkas layer has an active unit for every image of pixels in [0, 1]", all_certified(*CLOSED)),
-        Fact("Farkas layers ensure that no neurons are dead (Conclusion)", none_dead),
-    ),
-    departs=(
-        "The paper measures none of it, and concludes that no neurons are dead. Networks are ours: an ordinary one, "
-        "a deep one, and one as deep and narrow as those that are born dead, fully connected; torch's own start, no "
-        "norm, one rate of 0.01 where nothing else is said, the paper's last bias. Standard networks were tried neither "
-        "with He's start nor at larger rates, with which deep ones may well train. Of FarkasNets the promise is a law that "
-        "is tested (tests/models/test_farkasnet.py), and not measured here. At scale paper: the same on CIFAR-10, 200 "
-        "epochs."
+activity_table = partial(
+    Reproduction,
+    measure=measure,
+    tables=one_table(COLUMNS, CAPTION, rows=_rows),
+    figures=figures,
+    criteria=(
+        "Activity is looked at before training and after every epoch, on the first test images. Certified means that "
+        "every layer of a trained network is proved to have an active unit for all images with pixels in [0, 1]; one "
+        "neither proved nor refuted leaves the claim open. Runs that broke down are left out. Errors: as in Table 1."
     ),
 )
+"""A reproduction of this kind."""

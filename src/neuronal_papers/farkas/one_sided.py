@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from neuronal import Family
 from neuronal.models import Classifier, register_model
-from neuronal.names import find, unknown
+from neuronal.names import find
 from neuronal.nn import FarkasResidual
 
 
@@ -42,9 +42,6 @@ class SmoothReLU(nn.Module):
         rising = x.clamp(0, self.width)
         return torch.where(x < self.width, rising * rising / (2 * self.width), x - self.width / 2)
 
-    def extra_repr(self) -> str:
-        return f"width={self.width:g}"
-
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -66,12 +63,11 @@ def one_sided(
     widths: Sequence[int] = (32,) * 8,
     activation: str = "relu",
     closed: bool = False,
-    aggregate: Literal["sum", "mean"] = "sum",
+    aggregate: Literal["sum", "mean"] | None = None,
     margin: float | None = None,
-    learn_multipliers: bool = False,
-    cutoff: float = 0.0,
-    rule: Literal["softplus", "max"] = "softplus",
-    norm: str | None = None,
+    learn_multipliers: bool | None = None,
+    cutoff: float | None = None,
+    rule: Literal["softplus", "max"] | None = None,
 ) -> Classifier:
     """Fully connected and deep: flatten, then per width a layer and an activation.
 
@@ -81,18 +77,17 @@ def one_sided(
         closed: Gives layers of another neuron one unit less and closes them with :class:`FarkasResidual`: two neurons in
             one.
         aggregate, margin, learn_multipliers, cutoff, rule: Those of :class:`FarkasResidual`; for Farkas neurons, or with
-            ``closed``.
-        norm: There is none.
+            ``closed``. Left out, ``aggregate`` is the paper's sum, and the others have their own defaults.
     """
-    if norm not in (None, "none"):
-        raise ValueError(unknown("norm of one_sided", str(norm), ["none"]))
-    balance: dict[str, Any] = {"aggregate": aggregate, "margin": margin, "learn_multipliers": learn_multipliers}
-    balance |= {"cutoff": cutoff, "rule": rule}
+    given: dict[str, Any] = {"aggregate": aggregate, "margin": margin, "cutoff": cutoff, "rule": rule}
+    given["learn_multipliers"] = learn_multipliers
+    balance = {name: value for name, value in given.items() if value is not None}
     is_farkas = layers.name == "farkas"
     if is_farkas and closed:
         raise ValueError("Farkas layers are closed already, got closed=True. Leave it out.")
-    if not (is_farkas or closed) and balance != _PLAIN:
-        raise ValueError(f"{', '.join(_PLAIN)} are of Farkas layers, got neuron {layers.name!r}. Use closed=True.")
+    if balance and not (is_farkas or closed):
+        raise ValueError(f"{', '.join(balance)} need Farkas layers or closed=True, got neuron {layers.name!r}.")
+    balance = {"aggregate": "sum", **balance}
     make = partial(layers.Linear, **balance) if is_farkas else layers.Linear
     features: list[nn.Module] = [nn.Flatten()]
     size = in_chans * img_size * img_size
@@ -101,6 +96,3 @@ def one_sided(
         features.append(find(ACTIVATIONS, activation, "activation")())
         size = width
     return Classifier(layers, nn.Sequential(*features), size, num_classes, in_chans)
-
-
-_PLAIN = {"aggregate": "sum", "margin": None, "learn_multipliers": False, "cutoff": 0.0, "rule": "softplus"}

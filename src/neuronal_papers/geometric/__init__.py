@@ -4,9 +4,8 @@ Settings are those of the authors' code where it says more than the paper, or so
 """
 
 from neuronal_papers.geometric.images import TABLE1, TABLE2
-from neuronal_papers.geometric.motion import FIGURE2, FIGURE3
-from neuronal_papers.geometric.sweeps import INITIALISATION, LEARNING_RATE
-from neuronal_papers.geometric.uci import TABLE3
+from neuronal_papers.geometric.motion import FIGURE2, FIGURE3, LEARNING_RATE
+from neuronal_papers.geometric.uci import INITIALISATION, TABLE3
 from neuronal_papers.geometric.units import BOUNDARY_1D, BOUNDARY_2D, PERTURBATION
 from neuronal_papers.studies.geometric_same_rate import SAME_RATE
 

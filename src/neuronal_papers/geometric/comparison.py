@@ -1,30 +1,94 @@
-"""Methods side by side, as published and clean with one tuning budget: measurement, claims, tables and figures."""
+"""The methods Chen & Ge compare, as published and clean with one tuning budget: measurement, claims, tables and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Record, Work, estimate
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Setting, title_of
+from neuronal_papers.core import Recipes, Reproduction, Scales, Setting, settings, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
-from neuronal_papers.geometric.methods import DATA, METHOD, METHODS, UNITS, Row, legend, mean_of, method_of
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import at_chance, groups, with_error
-from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, end_of_list
+from neuronal_papers.seeds import Row, at_chance, groups, rows_of, with_error
+from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, end_of_list, runs_of
 
-Reported = Mapping[str, Mapping[str, tuple[float, float | None]]]
-BOTH = (
-    "Published: at the paper's rate, and what is chosen while training is chosen by what its code goes by. Clean: the rate "
-    "is tuned, and all is chosen, on held-out data. GmP is best if it is better than every other method, seed by seed."
+METHODS = {
+    "SP": ("standard", "none", "standard units"),
+    "WN": ("standard", "weight_alone", "weight norm"),
+    "WN+MBN": ("standard", "weight", "weight norm with mean-only batch norm"),
+    "BN": ("standard", "batch", "batch norm"),
+    "GmP": ("geometric", "none", "geometric units"),
+    "GmP+IMN": ("geometric", "input_mean", "geometric units with input mean norm"),
+}
+"""Neuron and norm of each method, and what its short name stands for."""
+FOUR = ("SP", "WN", "BN", "GmP")
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""For every method: the paper's list (Appendix C), and 1, as several do best at its end."""
+PUBLISHED = Recipe("", holdout=0.0, protocol="published", model_options={"start": "glorot"}, probes=())
+SHALLOW = replace(PUBLISHED, model="mlp1", epochs=5000, cut_after=50, stop_after=100, seeds=tuple(range(10)))
+"""What the authors' networks with one hidden layer have in common."""
+TUNED = "Weak: rates are tuned with some of the seeds that are reported, for every method alike, on held-out data."
+"""What is weak wherever both protocols are measured."""
+WEAK = (
+    f"{TUNED} Units of GmP start as the authors' code has them: from Glorot's weights, with directions in the half of the "
+    "space where the last coordinate is positive and their norms as scales, where Section 4.3 has scales of 1."
 )
-
-
-LABELS = {"rmse": "test RMSE", "accuracy": "test accuracy (%)"}
+"""The same where networks start as published."""
+UNITS = {"rmse": (1.0, ".3f"), "accuracy": (100.0, ".2f"), "top5": (100.0, ".2f")}
+"""Factor and format a measure is written with."""
+LABELS = {"rmse": "test RMSE", "accuracy": "test accuracy (%)", "top5": "test top-5 accuracy (%)"}
+PROTOCOLS = ("published", "clean")
+BOTH = "GmP is best if it is better than every other method, seed by seed."
+POWERS = "powers of ten, GmP less the other"
 MEANS = f"Means over seeds, {BARS}."
+
+
+def by(recipe: Recipe, *methods: str, rate: float | None = None, outside: bool = True) -> tuple[Recipe, ...]:
+    """The recipe by each method.
+
+    ``rate`` is that of all, in place of the published ones; ``outside`` is where units of GmP have their scale.
+    """
+    recipes = []
+    for method in methods:
+        neuron, norm, _ = METHODS[method]
+        published = 0.1 if "GmP" in method else 0.01
+        own = replace(recipe, name=f"{recipe.name} {method}", family=neuron, norm=norm, lr=rate or published)
+        options = {"outside": True} if outside and "GmP" in method else {}
+        recipes.append(replace(own, model_options=dict(recipe.model_options) | options))
+    return tuple(recipes)
+
+
+def scales_of(recipes: Recipes, smoke: Recipes, **options: object) -> Scales:
+    """The scales of networks that are small in the paper: scale small only tries rates with fewer seeds."""
+    options = {"rates": RATES, "holdout": 0.2, "tuning_seeds": 10, **options}
+    few = options | {"rates": (0.01, 0.1), "tuning_seeds": 1}
+    return settings((smoke, recipes), (few, options | {"tuning_seeds": 3}, options))
+
+
+def method_of(recipe: Recipe) -> str:
+    """The paper's name of the recipe's neuron and norm; the recipe's own where it is none of the paper's methods."""
+    names = {(neuron, norm): name for name, (neuron, norm, _) in METHODS.items()}
+    return names.get((recipe.family, recipe.norm), recipe.name)
+
+
+def legend(rows: Iterable[Row]) -> str:
+    """What the short names of the rows' methods stand for."""
+    return ", ".join(f"{name} {METHODS[name][2]}" for name in dict.fromkeys(row["method"] for row in rows))
+
+
+def mean_of(row: Row) -> str | None:
+    """The mean of a row with its standard error; nothing where all seeds failed."""
+    over_seeds = row.get("estimate", {})
+    return with_error(over_seeds.get("mean"), over_seeds.get("standard_error"), *UNITS[row.get("measure", "rmse")])
+
+
+DATA, METHOD = Column("data", "data", is_text=True), Column("method", "method", is_text=True)
+RATE, TEST = Column("rate", "rate", "g"), Column("test", mean_of)
+FAILED = Column("failed", lambda row: len(row["failed"]))
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -34,57 +98,59 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     every choice while training, tries all ``rates`` with the first ``tuning_seeds`` seeds, and trains all seeds with the
     rate that was best on the held-out data; the test data are looked at once, at the end. With ``tuning_batch`` rates
     are tried with batches of that size alone, and the best is taken for all sizes. With ``clean_seeds`` it has so many
-    seeds, from 0 on, in the place of the recipe's. With ``curves`` rows have :func:`curves_of`.
+    seeds, from 0 on, in the place of the recipe's.
     """
     options, recipes = setting.options, setting.recipes
     seeds = tuple(range(options.get("clean_seeds", 0)))
     clean = [replace(r, protocol="clean", holdout=options["holdout"], seeds=seeds or r.seeds) for r in recipes]
-    tries = [_tries(one, options) for one in clean]
+    tries = []
+    for one in clean:
+        size, few = options.get("tuning_batch", one.batch_size), one.seeds[: options["tuning_seeds"]]
+        tries.append([replace(one, batch_size=size, seeds=few, lr=lr) for lr in options["rates"]])
     work.say("as published, and rates on held-out data")
     # All at once first: there is more to divide. What differs in its name alone is tried once.
     work.records([*recipes, *{one.fingerprint(): one for every in tries for one in every}.values()])
     choices = best_of(tries, work)
     best = at_best(clean, choices)
     work.say("with the rates chosen")
-    work.records(best)
     rows = []
-    for recipe, own, choice in zip(recipes, best, choices, strict=True):
-        as_published, tuned = (row_of(one, work, curves=options.get("curves", False)) for one in (recipe, own))
-        rows += [as_published, tuned | {"tuning": [asdict(point) for point in choice.curve]}]
+    for published, own, choice in zip(rows_for(recipes, work), rows_for(best, work), choices, strict=True):
+        rows += [published, own | {"tuning": [asdict(point) for point in choice.curve]}]
     return {"rows": rows}
 
 
-def _tries(clean: Recipe, options: Mapping[str, Any]) -> list[Recipe]:
-    """The recipe at every rate."""
-    batch, seeds = options.get("tuning_batch", clean.batch_size), clean.seeds[: options["tuning_seeds"]]
-    return [replace(clean, lr=lr, batch_size=batch, seeds=seeds) for lr in options["rates"]]
+def rows_for(recipes: Sequence[Recipe], work: Work) -> list[dict[str, Any]]:
+    """A row for each recipe, with all its seeds."""
+    return [_row(*run) for run in runs_of(recipes, work)]
 
 
-def row_of(recipe: Recipe, work: Work, *, curves: bool = False) -> dict[str, Any]:
-    """One recipe, with all its seeds, as a row."""
-    records = work.records([recipe])
-    sound = [record for record in records if record.failure is None]
+def _row(recipe: Recipe, sound: Sequence[Record], failed: Mapping[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "name": recipe.name,
         "data": recipe.data,
         "batch": recipe.batch_size,
         "method": method_of(recipe),
         "protocol": "clean" if recipe.protocol == "clean" else "published",
         "rate": recipe.lr,
         "seeds": [record.seed for record in sound],
-        "failed": {str(r.seed): r.failure.reason for r in records if r.failure},
-        "overlap": overlap(recipe),
+        "failed": failed,
+        # Test rows per training row where seeds split the same rows; draws of a part of them have less in common.
+        "overlap": recipe.redrawn / 4,
     }
     if not sound:
         return row
     if "hinge_motion" in sound[0].probes:
         # Largest turn (degrees) and shift of any unit in any step, seed by seed.
-        for key in ("largest_angle", "largest_distance"):
-            row[key] = [record.probes["hinge_motion"][key] for record in sound]
+        motions = [record.probes["hinge_motion"] for record in sound]
+        row |= {key: [motion[key] for motion in motions] for key in ("largest_angle", "largest_distance")}
     if "top5" in sound[0].metrics:
+        # Epoch by epoch, seed by seed; followed are the test data where a recipe is as published, else held-out data.
+        followed = "holdout" if recipe.protocol == "clean" else "test"
+        columns = ("loss", "accuracy", f"{followed}_accuracy", f"{followed}_top5")
+        row["curves"] = {
+            column.replace(followed, "followed"): [[float(f"{e[column]:.4g}") for e in one.epochs] for one in sound]
+            for column in columns
+        }
         row["top5"] = _results(sound, "top5")
-    if curves:
-        row["curves"] = curves_of(sound)
     return row | _results(sound, "rmse" if "rmse" in sound[0].metrics else "accuracy")
 
 
@@ -92,26 +158,6 @@ def _results(records: Sequence[Record], measure: str) -> dict[str, Any]:
     """Test results seed by seed, and their mean."""
     values = [record.metrics[measure] for record in records]
     return {"measure": measure, "values": values, "estimate": asdict(estimate(values))}
-
-
-def overlap(recipe: Recipe) -> float:
-    """Test rows per training row where seeds split the same rows; draws of a part of them have as much less in common."""
-    return 0.25 * recipe.redrawn
-
-
-def curves_of(records: Sequence[Record]) -> dict[str, list[list[float]]]:
-    """Epoch by epoch, seed by seed: ``loss`` and ``accuracy`` of training, and those (and ``top5``) of followed data.
-
-    Followed are the test data where a recipe is as published, and held-out data where it is clean: ``followed_loss``.
-    """
-    before = "holdout" if records[0].recipe.protocol == "clean" else "test"
-    columns = {"loss": "loss", "accuracy": "accuracy"}
-    columns |= {f"followed_{name}": f"{before}_{name}" for name in ("loss", "accuracy", "top5")}
-    return {
-        name: [[float(f"{epoch[column]:.4g}") for epoch in record.epochs] for record in records]
-        for name, column in columns.items()
-        if all(column in epoch for record in records for epoch in record.epochs)
-    }
 
 
 def by_seed(row: Row, key: str = "values") -> dict[int, Any]:
@@ -125,17 +171,15 @@ def sample(own: Row, other: Row, label: str) -> Case:
     Errors have no chance level: where a run failed, such a sample decides nothing.
     """
     failed = [f"{row['method']} failed with seeds {', '.join(row['failed'])}" for row in (own, other) if row["failed"]]
-    measure = own.get("measure") or other.get("measure")
-    values = paired(_values(own), _values(other), UNITS[measure][0]) if measure else ()
-    return Case(label, values, own.get("overlap", 0.0), "; ".join(failed), is_open=measure == "rmse" and bool(failed))
+    measure, classes = own.get("measure") or other.get("measure"), DATASETS[own["data"]].num_classes
 
+    def values(row: Row) -> dict[int, float]:
+        guesses = at_chance({}, map(int, row["failed"]), 1 / classes) if classes else {}
+        return dict(sorted((by_seed(row) | guesses).items()))
 
-def _values(row: Row) -> dict[int, float]:
-    """Results by seed, in their order; an accuracy of a run that failed is that of guessing."""
-    values, classes = by_seed(row), DATASETS[row["data"]].num_classes
-    if classes and row["failed"]:
-        values = at_chance(values, map(int, row["failed"]), 1 / classes)
-    return dict(sorted(values.items()))
+    differences = paired(values(own), values(other), UNITS[measure][0]) if measure else ()
+    note, is_open = "; ".join(failed), measure == "rmse" and bool(failed)
+    return Case(label, differences, own.get("overlap", 0.0), note, is_open=is_open)
 
 
 def leads(rows: Sequence[Row], best: str, *keys: str) -> list[Case]:
@@ -150,22 +194,15 @@ def leads(rows: Sequence[Row], best: str, *keys: str) -> list[Case]:
     return cases
 
 
-def is_best(
-    best: str, text: str, protocol: str, *keys: str, of: str = "rows", errors: bool = False, beyond_paper: bool = False
-) -> Claim:
-    """The claim that a method is better than every other by one protocol."""
+def is_best(best: str, text: str, *, errors: bool = False, **how: Any) -> tuple[Claim, ...]:
+    """The claims that a method is better than every other, one for each protocol."""
 
-    def cases(result: Result) -> list[Case]:
-        return leads([row for row in result["result"][of] if row["protocol"] == protocol], best, *keys)
+    def cases(result: Result, protocol: str) -> list[Case]:
+        return leads(rows_of(result, protocol=protocol), best)
 
     side, unit, digits = (Below(), "RMSE", "+.3f") if errors else (Above(), "points", "+.2f")
-    unit = f"{unit}, {best} less the other"
-    return Claim(f"{text} ({protocol})", cases, side, unit, digits, beyond_paper=beyond_paper)
-
-
-def is_best_by_both(best: str, text: str, **options: Any) -> tuple[Claim, Claim]:
-    """The same by either protocol."""
-    return is_best(best, text, "published", **options), is_best(best, text, "clean", **options)
+    claim = partial(Claim, side=side, unit=f"{unit}, {best} less the other", digits=digits, **how)
+    return tuple(claim(text=f"{text} ({name})", cases=partial(cases, protocol=name)) for name in PROTOCOLS)
 
 
 def tables(result: Result) -> list[Table]:
@@ -174,60 +211,51 @@ def tables(result: Result) -> list[Table]:
     found = [_protocols(title_of(result), rows, reported)]
     if any("top5" in row for row in rows):
         five = [{**row, **row.get("top5", {}), "measure": "top5"} for row in rows]
-        found += [_protocols("Top-5 accuracy", five, reported.get("top5", {})), _tried(rows, result["options"])]
+        found += [_protocols("Top-5 accuracy", five, reported.get("top5", {})), _tried(rows[1::2], result["options"])]
     return found
 
 
-def _protocols(title: str, rows: Sequence[Row], reported: Reported) -> Table:
+def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> Table:
     measure = next((row["measure"] for row in rows if "measure" in row), "rmse")
-    lines = [{row["protocol"]: row for row in own} for own in groups(rows, "data", "batch", "method").values()]
+    # A line is a clean row, with the published one before it.
+    lines = [
+        {**clean, "published": published, "end": end_of_list(clean["rate"], [one["value"] for one in clean["tuning"]])}
+        for published, clean in zip(rows[::2], rows[1::2], strict=True)
+    ]
 
-    def in_paper(line: Row) -> str:
-        row = line["published"]
-        of = reported[row["data"]] if row["data"] in reported else reported[str(row["batch"])]
-        return with_error(*of[row["method"]], *UNITS[measure]) or ""
-
-    def place(line: Row) -> str:
-        return f"{line['clean']['data']}" + f", {line['clean']['batch']}" * (measure != "rmse")
+    def in_paper(line: Row) -> str | None:
+        mean, error = (reported.get(line["data"]) or reported[str(line["batch"])])[line["method"]]
+        return with_error(mean, error, *UNITS[measure])
 
     columns = [
-        Column("data", place, is_text=True),
-        Column("method", lambda line: line["clean"]["method"], is_text=True),
+        Column("data", lambda line: line["data"] + f", {line['batch']}" * (measure != "rmse"), is_text=True),
+        METHOD,
         # Without numbers of the same data there is nothing to put beside ours.
         *([Column("reported", in_paper)] if reported else []),
         Column("published", lambda line: mean_of(line["published"])),
-        Column("its rate", lambda line: format(line["published"]["rate"], "g")),
-        Column("clean", lambda line: mean_of(line["clean"])),
-        Column("its rate", lambda line: format(line["clean"]["rate"], "g") + _end(line["clean"])),
-        Column("failed", lambda line: sum(len(row["failed"]) for row in line.values())),
+        Column("its rate", lambda line: f"{line['published']['rate']:g}"),
+        Column("clean", mean_of),
+        Column("its rate", lambda line: f"{line['rate']:g}{line['end']}"),
+        Column("failed", lambda line: len(line["failed"]) + len(line["published"]["failed"])),
     ]
-    what = {"accuracy": "accuracy (%)", "top5": "top-5 accuracy (%)"}.get(measure, "RMSE")
     caption = (
-        f"test {what}, mean ± standard error over seeds; published: at the paper's rate, choices while training by what its "
-        f"code goes by; clean: the rate is tuned, and all is chosen, on held-out data; {legend(rows)}"
-        f"{END_OF_LIST if any(_end(line['clean']) for line in lines) else ''}"
+        f"{LABELS[measure]}, mean ± standard error over seeds; published: at the paper's rate, choices while training by "
+        f"what its code goes by; clean: the rate is tuned, and all is chosen, on held-out data; {legend(rows)}"
+        f"{END_OF_LIST if any(line['end'] for line in lines) else ''}"
     )
     return table(title, columns, lines, caption)
 
 
-def _end(row: Row) -> str:
-    return end_of_list(row["rate"], [point["value"] for point in row["tuning"]])
-
-
 def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
     """What held-out data say of every rate tried: one line per method, and per batch size where each has its own."""
-    lines = {}
-    for row in (row for row in rows if row["protocol"] == "clean"):
-        place = row["data"] + f", {row['batch']}" * ("tuning_batch" not in options)
-        line = {"data": place, "method": row["method"]}
-        for point in row["tuning"]:
-            line[f"{point['value']:g}"] = "failed" if point["failed"] else with_error(point["mean"], None)
-        lines[place, row["method"]] = line
+    lines, is_one_size = {}, "tuning_batch" in options
+    for row in rows:
+        place = row["data"] if is_one_size else f"{row['data']}, {row['batch']}"
+        lines[place, row["method"]] = {"data": place, "method": row["method"]} | {
+            f"{one['value']:g}": "failed" if one["failed"] else with_error(one["mean"], None) for one in row["tuning"]
+        }
     rates = [f"{rate:g}" for rate in options["rates"]]
-    caption = (
-        "accuracy (%) on held-out data by learning rate, the highest of which is taken for clean; failed: the loss became "
-        "infinite or no number"
-    )
+    caption = "accuracy (%) on held-out data; clean takes the rate with the highest; failed: the loss was not finite"
     return table("Rates tried", [DATA, METHOD, *(Column(rate, rate) for rate in rates)], lines.values(), caption)
 
 
@@ -251,15 +279,14 @@ def _side_by_side(axes: Any, panel: tuple[str, Sequence[Row]]) -> None:
     title, rows = panel
     for number, row in enumerate(rows):
         bars(axes, Line(list(METHODS).index(row["method"]), row["method"], [number], _estimates([row]), ""))
-    axes.set(title=title, xlim=(-0.7, len(rows) - 0.3), xticks=[])
-    if axes.get_subplotspec().is_first_col():
-        axes.set(ylabel=LABELS[rows[0]["measure"]])
+    label = LABELS[rows[0]["measure"]] * axes.get_subplotspec().is_first_col()
+    axes.set(title=title, xlim=(-0.7, len(rows) - 0.3), xticks=[], ylabel=label)
 
 
 def _estimates(rows: Sequence[Row]) -> list[list[float]]:
     """Means of rows, and their errors."""
-    factor, of = UNITS[rows[0].get("measure", "rmse")][0], [row["estimate"] for row in rows]
-    return [[factor * one["mean"] for one in of], [factor * (one["standard_error"] or 0) for one in of]]
+    factor = UNITS[rows[0].get("measure", "rmse")][0]
+    return [[factor * (row["estimate"][key] or 0) for row in rows] for key in ("mean", "standard_error")]
 
 
 def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, **settings: Any) -> Drawing:
@@ -270,3 +297,7 @@ def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, **sett
     ]
     settings = {"xscale": "log", "xlabel": x, "ylabel": LABELS[rows[0].get("measure", "rmse")], **settings}
     return chart(name, title, lines, settings, MEANS, draw=bars)
+
+
+compared = partial(Reproduction, measure=measure, tables=tables, figures=figures)
+"""A table or figure of methods side by side."""

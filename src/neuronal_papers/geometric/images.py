@@ -10,36 +10,17 @@ from typing import Any
 
 from neuronal.experiments import Recipe
 from neuronal.report import Drawing
-from neuronal_papers.core import Reproduction, Setting
+from neuronal_papers.core import settings
 from neuronal_papers.drawing import Line, in_panels, mean_band
 from neuronal_papers.geometric import comparison
-from neuronal_papers.geometric.comparison import BOTH, is_best_by_both, measure, sample, tables
-from neuronal_papers.geometric.methods import HALF, METHODS, RATES, TUNED, Row, by
+from neuronal_papers.geometric.comparison import BOTH, METHODS, PUBLISHED, RATES, TUNED, WEAK, by
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import at_chance, groups
+from neuronal_papers.seeds import Row, at_chance, groups, rows_of
 
-VGG6 = Recipe(
-    name="",
-    data="imagenet32",
-    model="vgg6",
-    model_options={"start": "glorot"},
-    flip=True,
-    holdout=0.0,
-    protocol="published",
-    optim="sgd",
-    momentum=0.9,
-    epochs=90,
-    monitor="accuracy",
-    cut_after=5,
-    stop_after=10,
-    precision="bf16",
-    channels_last=True,
-    replay=True,
-    seeds=(0, 1, 2),
-    probes=(),
-)
-# An epoch of CIFAR-10 has 49 steps of 1,024 images, one of ImageNet32 has 1,250: a network without norms that has not
-# left its start after some epochs would be taken for one that gets no better. The rate falls by itself instead.
+ON_GPU: Mapping[str, Any] = {"precision": "bf16", "channels_last": True, "replay": True}
+IMAGES = replace(PUBLISHED, flip=True, optim="sgd", monitor="accuracy", **ON_GPU)
+VGG6 = replace(IMAGES, data="imagenet32", model="vgg6", epochs=90, cut_after=5, stop_after=10)
+# So short a training has no plateau but that at its start: the rate falls by itself instead.
 BY_ITSELF = replace(VGG6, data="cifar10", schedule="cosine", cut_after=0, stop_after=0, keep_best=True)
 SMALL_VGG = replace(BY_ITSELF, model_options={"start": "glorot", "widths": (64, 128, 256)}, epochs=6)
 RESIDUAL: Mapping[str, Any] = {"model_options": {"start": "he"}, "batch_size": 256, "weight_decay": 1e-4}
@@ -50,7 +31,8 @@ ON_CPU: Mapping[str, Any] = {**ON_DIGITS} | {"precision": "no", "channels_last":
 SMOKE_VGG = replace(VGG6, **ON_CPU, name="64", model_options={"start": "glorot", "widths": (4, 4, 4)})
 SMOKE_RESNET = replace(SMALL_RESNET, **ON_CPU, name="digits", model_options={"width": 4, "start": "he"}, crop=1)
 OPTIONS = {"rates": RATES, "holdout": 0.1, "tuning_seeds": 1, "clean_seeds": 10}
-CURVES = OPTIONS | {"curves": True}
+FEW, MANY = OPTIONS | {"rates": (0.01,), "clean_seeds": 2}, OPTIONS | {"tuning_seeds": 3}
+ON_CIFAR = OPTIONS | {"rates": RATES[1:], "tuning_batch": 512}
 SIZES = (256, 512, 1024)
 """Of batches; Figure 4 shows the largest."""
 BEST = "GmP+IMN"
@@ -64,24 +46,18 @@ def _batches(recipe: Recipe) -> tuple[Recipe, ...]:
 
 def _three(recipe: Recipe) -> tuple[Recipe, ...]:
     """All at rate 0.1, as the paper found best; residual networks have no scale outside."""
-    return by(recipe, "WN+MBN", "BN", BEST, rates=(0.1, 0.1), outside=False)
-
-
-def _of(result: Result, batch: int) -> dict[str, Row]:
-    """The clean rows of a batch size by method."""
-    rows = [row for row in result["result"]["rows"] if row["protocol"] == "clean" and "values" in row]
-    return {row["method"]: row for row in rows if row["batch"] == batch}
+    return by(recipe, "WN+MBN", "BN", BEST, rate=0.1, outside=False)
 
 
 def leads_by_batch(result: Result) -> list[Case]:
     """How much larger the lead over each other neuron is with the largest batches than with the smallest, seed by seed."""
-    rows, cases = [_of(result, size) for size in (SIZES[0], SIZES[-1])], []
-    for other in (name for name in METHODS if not name.startswith("GmP")):
-        if all({BEST, other} <= own.keys() for own in rows):
-            # By seed: a run that failed is at chance, so that all seeds are there.
-            small, large = (dict(enumerate(sample(own[BEST], own[other], "").values)) for own in rows)
-            note = f"leads {fmean(small.values()):+.2f} and {fmean(large.values()):+.2f}"
-            cases.append(Case(other, paired(large, small), note=note))
+    # A run that failed is at chance, so that all seeds are there.
+    ends = (comparison.leads(rows_of(result, protocol="clean", batch=size), BEST) for size in SIZES[::2])
+    small, large = ({case.label: case.values for case in own} for own in ends)
+    cases = []
+    for other in (name for name in METHODS if name in small and name in large and name != "GmP"):
+        note = f"leads {fmean(small[other]):+.2f} and {fmean(large[other]):+.2f}"
+        cases.append(Case(other, [b - a for a, b in zip(small[other], large[other], strict=True)], note=note))
     return cases
 
 
@@ -90,19 +66,16 @@ def epochs_needed(result: Result) -> list[Case]:
 
     A seed that never gets there, or failed, has one epoch more than the longest training.
     """
-    rows = _of(result, SIZES[-1])
+    rows = {row["method"]: row for row in rows_of(result, protocol="clean", batch=SIZES[-1]) if "curves" in row}
     if BEST not in rows:
         return []
-    curves = {name: row["curves"]["followed_accuracy"] for name, row in rows.items()}
-    others = [as_long(own) for name, own in curves.items() if name != BEST]
-    level = NEAR * max(fmean(epoch) for every in others for epoch in zip(*every, strict=True))
-    never = 1 + max(len(curve) for own in curves.values() for curve in own)
-
-    def needed(row: Row) -> dict[int, float]:
-        reached = [next((i for i, one in enumerate(c, 1) if one >= level), never) for c in curves[row["method"]]]
-        return at_chance(dict(zip(row["seeds"], reached, strict=True)), map(int, row["failed"]), never)
-
-    epochs = {name: needed(row) for name, row in rows.items()}
+    curves = {name: as_long(row["curves"]["followed_accuracy"]) for name, row in rows.items()}
+    level = NEAR * max(fmean(epoch) for name, own in curves.items() if name != BEST for epoch in zip(*own, strict=True))
+    never = 1 + max(len(own[0]) for own in curves.values())
+    epochs = {}
+    for name, row in rows.items():
+        reached = [next((i for i, one in enumerate(c, 1) if one >= level), never) for c in curves[name]]
+        epochs[name] = at_chance(dict(zip(row["seeds"], reached, strict=True)), map(int, row["failed"]), never)
     own = epochs.pop(BEST)
     return [
         Case(name, paired(own, other), note=f"{fmean(own.values()):.1f} and {fmean(other.values()):.1f} epochs")
@@ -116,16 +89,7 @@ def as_long(curves: Sequence[Sequence[float]]) -> list[list[float]]:
     return [[*curve, *[curve[-1]] * (length - len(curve))] for curve in curves]
 
 
-VGG_CLAIMS = (
-    *is_best_by_both(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size"),
-    Claim(
-        "VGG-6: GmP+IMN is further ahead with batches of 1,024 than of 256 (clean)",
-        leads_by_batch,
-        Above(),
-        "points of lead",
-    ),
-    Claim("VGG-6: GmP+IMN converges fastest with batches of 1,024 (clean)", epochs_needed, Below(), "epochs", "+.1f"),
-)
+BANDS = "means over seeds, bands from the lowest to the highest. A seed that stopped early stays at its last value."
 # From top to bottom, training on the left: curve, label with the name of the data followed, and factor.
 PANELS = (
     ("accuracy", "training accuracy (%)", 100),
@@ -140,16 +104,11 @@ def figures(result: Result) -> list[Drawing]:
     drawings = comparison.figures(result)
     rows = [row for row in result["result"]["rows"] if "curves" in row]
     for (batch, protocol), own in groups(rows, "batch", "protocol").items():
-        followed, whose = ("test", "its published") if protocol == "published" else ("held-out", "its tuned")
-        name, title = (
-            f"{result['reproduction']}-{protocol}-{batch}-epochs",
-            f"Convergence, {protocol}, batches of {batch}",
-        )
-        caption = (
-            f"Epoch by epoch, every method at {whose} rate: means over seeds, bands from the lowest to the highest. A seed "
-            "that stopped early stays at its last value."
-        )
+        followed, whose = ("test", "published") if protocol == "published" else ("held-out", "tuned")
+        title = f"Convergence, {protocol}, batches of {batch}"
+        caption = f"Epoch by epoch, every method at its {whose} rate: {BANDS}"
         draw = partial(_panel, rows=own, followed=followed)
+        name = f"{result['reproduction']}-{protocol}-{batch}-epochs"
         drawings.append(in_panels(name, title, caption, PANELS, draw, (3.2, 2.5), legend=6, sharex=True))
     return drawings
 
@@ -160,10 +119,8 @@ def _panel(axes: Any, panel: tuple[str, str, float], rows: Sequence[Row], follow
         curves = [[factor * value for value in curve] for curve in as_long(row["curves"][key])]
         number, epochs = list(METHODS).index(row["method"]), range(1, len(curves[0]) + 1)
         mean_band(axes, Line(number, row["method"], epochs, curves, has_markers=len(epochs) == 1))
-    axes.set(ylabel=label.format(followed))
+    axes.set(ylabel=label.format(followed), xlabel="epoch" * axes.get_subplotspec().is_last_row())
     axes.xaxis.get_major_locator().set_params(integer=True)
-    if axes.get_subplotspec().is_last_row():
-        axes.set(xlabel="epoch")
 
 
 def _percent(means: Sequence[float], errors: Sequence[float]) -> dict[str, tuple[float, float]]:
@@ -171,23 +128,21 @@ def _percent(means: Sequence[float], errors: Sequence[float]) -> dict[str, tuple
     return {m: (mean / 100, error / 100) for m, mean, error in zip(METHODS, means, errors, strict=True)}
 
 
-_table = partial(Reproduction, measure=measure, tables=tables, comparable=("paper",))
+_table = partial(comparison.compared, figures=figures, comparable=("paper",))
 TABLE2 = _table(
     name="geometric/vgg6",
     title="VGG-6 with six methods and three batch sizes",
     where="Table 2, Figure 4",
-    scales={
-        "smoke": Setting(by(SMOKE_VGG, *METHODS), CURVES | {"rates": (0.01,), "clean_seeds": 2}),
-        "small": Setting(_batches(SMALL_VGG), CURVES | {"rates": RATES[1:], "tuning_batch": 512}),
-        "paper": Setting(_batches(VGG6), CURVES | {"tuning_seeds": 3}),
-    },
-    claims=VGG_CLAIMS,
-    figures=figures,
+    scales=settings((by(SMOKE_VGG, *METHODS), _batches(SMALL_VGG), _batches(VGG6)), (FEW, ON_CIFAR, MANY)),
+    claims=(
+        *comparison.is_best(BEST, "VGG-6: GmP+IMN has the highest accuracy with every batch size"),
+        Claim(f"VGG-6: {BEST} is further ahead at batches of 1,024 than 256 (clean)", leads_by_batch, Above()),
+        Claim(f"VGG-6: {BEST} converges fastest at batches of 1,024 (clean)", epochs_needed, Below(), "epochs", "+.1f"),
+    ),
     criteria=(
-        f"{BOTH} Leads by batch size and convergence are judged clean, where there are ten seeds. Further ahead: the "
-        "lead with the largest batches less that with the smallest, over every other neuron. Fastest: fewest epochs to 99% "
-        "of the highest mean accuracy that any method but the paper's gets to on held-out images; a seed that never gets "
-        "there counts with one epoch more than the longest training."
+        f"{BOTH} Further ahead: the lead with the largest batches less that with the smallest, over every neuron but GmP. "
+        f"Fastest: fewest epochs to {NEAR:.0%} of the best mean accuracy of all methods but the paper's on held-out images; "
+        "a seed that never gets there counts with one epoch more than the longest training."
     ),
     reported={
         "256": _percent((38.31, 39.13, 42.22, 42.79, 40.76, 43.14), (0.13, 0.10, 0.01, 0.03, 0.09, 0.05)),
@@ -200,50 +155,43 @@ TABLE2 = _table(
         },
     },
     departs=(
-        "The mean is taken off the input of every convolution; the authors' code takes it off before "
-        "max-pooling, after which inputs have none of zero, and before the head too. Its running mean takes in a hundredth "
-        "of every batch, as theirs; batch norm is torch's, which takes in a tenth. WN+MBN has the bias its authors give it, "
-        "which the code leaves out; the head is plain for every method, theirs has weight norm with WN. Cuts and stops by "
-        "the top-1 accuracy of the paper's text; the code has top-5, and 500 epochs for 90. Figure 4 shows the top-5 "
-        "accuracy on training images, here it is the top-1. Images are in [0, 1], and only norms take their mean off; "
-        "autocast to bfloat16. Published has three seeds, as the paper, and stops on test images; clean has ten seeds, with "
-        "a tenth of the training images held out. Small: CIFAR-10, half the channels (64, 128, 256), 6 epochs; the rate "
-        "falls along a cosine in place of being cut when the accuracy gets no better, as so short a training has no "
-        "plateaus but that at its start, and the weights of the best epoch are taken. So short a training leaves networks "
-        "without norms far from trained, and with the paper's rates, those of 90 epochs of ImageNet32, WN+MBN too: "
-        "published rows say as much of rates as of methods. Batches of 1,024 make fewer than 300 steps, in which running "
-        "means of a hundredth lag behind: GmP+IMN and WN+MBN do worse there on images followed than on those trained with, "
-        "which have the means of their batch, and what is found for 1,024 is found of that too. Clean tries all rates of "
-        "Table 3 but the least, with one seed and batches of 512, for all batch sizes; at the paper's scale all, each batch "
-        f"size for itself, three seeds. {TUNED} {HALF}"
+        "The mean is taken off the input of every convolution; the authors' code does so before max-pooling, after "
+        "which it is no longer zero, and before the head too. Running means take in a hundredth of every batch, as "
+        "theirs; batch norm's, as torch's, a tenth. WN+MBN has the bias its authors give it, which the code leaves out; "
+        "the head is plain, theirs has weight norm with WN. Cuts and stops go by top-1 accuracy, as the text says (the "
+        "code: top-5; 500 epochs, not 90); curves of training images show top-1, Figure 4 top-5. Pixels are in [0, 1], "
+        "and only norms centre them; autocast to bfloat16. Published: three seeds, as the paper, and stops on test "
+        "images. Clean: ten seeds, a tenth of the training images held out. Small: CIFAR-10, half the channels (64, "
+        "128, 256), 6 epochs; the rate falls along a cosine, as so short a training has no plateau but that of its "
+        "start, and the best epoch's weights are taken. Weak: networks without norms, and WN+MBN at the paper's rates "
+        "(for 90 epochs of ImageNet32), stay far from trained, so published rows say as much of rates as of methods. In "
+        "fewer than 300 steps of 1,024 images running means of a hundredth lag behind: what is found there is found of "
+        "that too, as GmP+IMN and WN+MBN do worse on images followed than on those trained with, which have the means "
+        "of their batch. Clean rates are from 0.003 on, tried with one seed and batches of 512 for all sizes; at the "
+        f"paper's scale all, with three seeds, size by size. {WEAK}"
     ),
 )
-
+AT_ONE_RATE, LARGE_RATES = OPTIONS | {"rates": (0.1,), "clean_seeds": 1}, OPTIONS | {"rates": RATES[2:]}
+RESNETS = [_three(one) for one in (SMOKE_RESNET, SMALL_RESNET, RESNET50)]
 TABLE1 = _table(
     name="geometric/resnet50",
     title="Residual networks with three methods",
     where="Table 1",
-    scales={
-        "smoke": Setting(_three(SMOKE_RESNET), OPTIONS | {"rates": (0.1,), "clean_seeds": 1}),
-        "small": Setting(_three(SMALL_RESNET), OPTIONS | {"rates": RATES[2:]}),
-        "paper": Setting(_three(RESNET50), OPTIONS),
-    },
-    claims=is_best_by_both(BEST, "Residual networks: GmP+IMN has the highest accuracy"),
-    figures=comparison.figures,
+    scales=settings(RESNETS, (AT_ONE_RATE, LARGE_RATES, OPTIONS)),
+    claims=comparison.is_best(BEST, "Residual networks: GmP+IMN has the highest accuracy"),
     criteria=BOTH,
     reported={
         "imagenet": {"WN+MBN": (0.7258, 0.0016), "BN": (0.7363, 0.0009), "GmP+IMN": (0.7557, 0.0012)},
         "top5": {"imagenet": {"WN+MBN": (0.9077, 0.0012), "BN": (0.9111, 0.0005), "GmP+IMN": (0.9268, 0.0011)}},
     },
     departs=(
-        "There is no code for it: where the norms stand inside a block is our choice (before, or behind, every "
-        "convolution, the shortcut's too). Random resized crops of squares in place of resizing to 256-480 and cropping, "
-        "no colours changed; tested on squares of 224. Weight decay is that of He and others, whose setup the paper says "
-        "it follows. The scale of a geometric unit is inside the ReLU. Weights start as He's, those of geometric units on "
-        "the whole sphere with scale 1. Norms, pixels, precision, seeds, stops and held-out images are those of Table 2. "
-        "Small: ResNet-18 on CIFAR-10, crops of images padded by 4, the rate and the weights as in Table 2. Weak: 5 epochs "
-        "without warm-up, after which no method is near the end of its training; batch norm, which is known to get above "
-        "90% on these images, is at 76.7% at its tuned rate. Who learns faster is seen here, not who ends higher. Clean "
-        f"tries the rates of Table 3 from 0.01 on with one seed; at the paper's scale all. {TUNED}"
+        "There is no code for it: where norms stand is our choice (before or behind every convolution, the shortcut's "
+        "too). The scale of a geometric unit is inside the ReLU. Random resized crops of squares in place of resizing "
+        "to 256-480 and cropping, no colours changed; tested on squares of 224. Weight decay is that of He and others, "
+        "whose setup the paper says it follows. Weights start as He's, those of geometric units on the whole sphere "
+        "with scale 1. The rest is as in Table 2. Small: ResNet-18 on CIFAR-10, crops of images padded by 4, rate and "
+        "weights as in Table 2. Weak: 5 epochs without warm-up, far from the end of a training, show who learns faster, "
+        "not who ends higher; batch norm, known to get above 90% on these images, is at 76.7% at its tuned rate. Clean "
+        f"tries the rates from 0.01 on with one seed; at the paper's scale all. {TUNED}"
     ),
 )

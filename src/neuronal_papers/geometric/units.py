@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import product
 from math import acos, cos, degrees, hypot, pi
 from typing import Any
@@ -18,43 +16,40 @@ from neuronal.nn import GeometricLinear
 from neuronal.ops.hinge import Hinge, hinge
 from neuronal.probes import motion
 from neuronal.report import Column, Drawing, Table, blank, colour, table
-from neuronal_papers.core import Reproduction, Setting, title_of
-from neuronal_papers.geometric.methods import FOUR, METHOD, legend
+from neuronal_papers.core import Reproduction, Setting, one_table, settings, title_of
+from neuronal_papers.geometric.comparison import FOUR, METHOD, legend
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import groups
+from neuronal_papers.seeds import Row, groups
 
-SMALL, LARGE = 1e-3, 1.0
-"""Norms of weights: about that of the paper's unit, and one."""
-OPTIONS = {"epsilons": (1e-4, 1e-3, 1e-2, 1e-1), "norms": (SMALL, 0.1, LARGE), "inputs": (2, 10, 100), "units": 1000}
+SMALL = 1e-3
+"""Norm of weights about that of the paper's unit."""
+OPTIONS = {"epsilons": (1e-4, 1e-3, 1e-2, 1e-1), "norms": (SMALL, 0.1, 1.0), "inputs": (2, 10, 100), "units": 1000}
+FEW = OPTIONS | {"units": 10, "inputs": (2,)}
 VARIANCES = {"WN": (1.0, 1.0), "BN": (2.0, 0.5)}
 """Of inputs, coordinate by coordinate in turn: with equal ones batch norm is weight norm."""
-# So many times what geometric units turn is drastic; at most so many times is similar.
-DRASTIC, SIMILAR = 10, 3
-# Share of the true angle below which a drawn one is wrong.
-UNDERSTATED = 0.9
+# Times what geometric units turn, above which it is drastic; share of the true angle below which a drawn one is wrong.
+DRASTIC, UNDERSTATED = 10, 0.9
 # Share of the bound by which numbers of 64 bits may exceed it; what numbers of 32 bits leave of zero.
 ROUNDING, ROUNDING_32 = 1e-9, 1e-5
-# The change the table and two claims are about; the others are in the file.
+# The change the table and a claim are about; the others are in the file.
 IN_TABLE = 1e-3
 
 
-@torch.no_grad()
 def perturbed(method: str, w: Tensor, b: Tensor, epsilon: float) -> Hinge:
     """The boundary after ``epsilon`` is added to every parameter of a method; all start from the same one."""
-    if method == "SP":
-        return hinge(w + epsilon, b + epsilon)
+    if method == "GmP":
+        plain = nn.Linear(w.shape[1], len(w), dtype=w.dtype)
+        plain.weight.data, plain.bias.data = w, b
+        unit = GeometricLinear.from_standard(plain).requires_grad_(False)
+        for parameter in unit.parameters():
+            parameter.add_(epsilon)
+        return hinge(unit.weight, unit.bias)
+    moved = w + epsilon
     if method in VARIANCES:
         variances = w.new_tensor(VARIANCES[method]).repeat(w.shape[1])[: w.shape[1]]
-        before, after = ((variances * v.square()).sum(1, keepdim=True).sqrt() for v in (w, w + epsilon))
-        return hinge((before + epsilon) / after * (w + epsilon), b + epsilon)
-    plain = nn.Linear(w.shape[1], len(w), dtype=w.dtype)
-    plain.weight.copy_(w)
-    plain.bias.copy_(b)
-    unit = GeometricLinear.from_standard(plain)
-    assert unit.offset is not None
-    for parameter in unit.parameters():
-        parameter.add_(epsilon)
-    return Hinge(unit.direction(), unit.offset)
+        before, after = ((variances * v.square()).sum(1, keepdim=True).sqrt() for v in (w, moved))
+        moved = (before + epsilon) / after * moved
+    return hinge(moved, b + epsilon)
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
@@ -62,58 +57,58 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: ``epsilons``; ``units`` drawn for every one of ``norms`` and ``inputs``.
     """
-    options = setting.options
+    options, rows, many = setting.options, [], []
+    changes = list(product(FOUR, options["epsilons"]))
     # The paper's unit is numpy's first three normal numbers of seed 1, times 0.001.
     numbers = torch.from_numpy(1e-3 * np.random.RandomState(1).randn(3))
     w, b = numbers[:2].view(1, 2), numbers[2:]
-    changes, many = list(product(FOUR, options["epsilons"])), []
+    start = hinge(w, b)
+    for method, epsilon in changes:
+        after = perturbed(method, w, b, epsilon)
+        angle, distance = (value.item() for value in motion(start, after))
+        # The authors' code takes the angle of a direction from its first coordinate alone.
+        drawn = abs(acos(after.normal[0, 0]) - acos(start.normal[0, 0]))
+        row = {"method": method, "epsilon": epsilon, "angle": degrees(angle), "published_angle": degrees(drawn)}
+        rows.append(row | {"distance": distance} | _place(after))
     generator = torch.Generator().manual_seed(0)
     for inputs, norm in product(options["inputs"], options["norms"]):
         directions = torch.randn(options["units"], inputs, generator=generator, dtype=torch.float64)
         units = norm * directions / directions.norm(dim=1, keepdim=True)
         offsets = norm * torch.randn(options["units"], generator=generator, dtype=torch.float64)
-        many += [{"norm": norm, **_turns(units, offsets, *change)} for change in changes]
-    return {"rows": [_change(w, b, *change) for change in changes], "many": many, "start": _place(hinge(w, b))}
-
-
-def _turns(w: Tensor, b: Tensor, method: str, epsilon: float) -> dict[str, Any]:
-    """How far units turn: median and largest angle, and the largest share of Theorem 3's bound."""
-    angle, inputs = motion(hinge(w, b), perturbed(method, w, b, epsilon))[0], w.shape[1]
-    share = angle.max().item() / (epsilon * (inputs - 1) ** 0.5)
-    row = {"method": method, "inputs": inputs, "epsilon": epsilon, "of_bound": share}
-    return row | {"median": degrees(angle.median().item()), "largest": degrees(angle.max().item())}
-
-
-def _change(w: Tensor, b: Tensor, method: str, epsilon: float) -> dict[str, Any]:
-    before, after = hinge(w, b), perturbed(method, w, b, epsilon)
-    angle, distance = motion(before, after)
-    # The authors' code takes the angle of a direction from its first coordinate alone.
-    published = abs(acos(after.normal[0, 0].item()) - acos(before.normal[0, 0].item()))
-    row = {"method": method, "epsilon": epsilon, "angle": degrees(angle.item()), "distance": distance.item()}
-    return row | {"published_angle": degrees(published)} | _place(after)
+        for method, epsilon in changes:
+            angles = motion(hinge(units, offsets), perturbed(method, units, offsets, epsilon))[0]
+            row = {"method": method, "inputs": inputs, "norm": norm, "epsilon": epsilon}
+            turns = {"median": degrees(angles.median()), "largest": degrees(angles.max())}
+            # The largest share of Theorem 3's bound.
+            many.append(row | turns | {"of_bound": angles.max().item() / (epsilon * (inputs - 1) ** 0.5)})
+    return {"rows": rows, "many": many, "start": _place(start)}
 
 
 def _place(unit: Hinge) -> dict[str, Any]:
     return {"normal": unit.normal[0].tolist(), "location": unit.location[0].tolist()}
 
 
+def _angles(rows: list[Row], key: str = "angle") -> str:
+    return ", ".join(f"{row[key]:.3g}°" for row in rows)
+
+
 def turns_least(result: Result) -> Evidence:
     """The paper's unit: pairs of a method and a change after which it turns no further than with GmP."""
-    angle = {(row["method"], row["epsilon"]): row["angle"] for row in result["result"]["rows"]}
-    pairs = [(method, epsilon) for method, epsilon in angle if method != "GmP"]
-    sp, gmp = (", ".join(f"{a:.3g}°" for (m, _), a in angle.items() if m == name) for name in ("SP", "GmP"))
-    changes = ", ".join(f"{epsilon:g}" for epsilon in dict.fromkeys(epsilon for _, epsilon in pairs))
-    against = sum(angle[method, epsilon] <= angle["GmP", epsilon] for method, epsilon in pairs)
-    return Evidence(len(pairs), against, f"after changes of {changes}: SP {sp}; GmP {gmp}")
+    methods = {method: rows for (method,), rows in groups(result["result"]["rows"], "method").items()}
+    own = methods.pop("GmP")
+    pairs = [pair for rows in methods.values() for pair in zip(rows, own, strict=True)]
+    changes = ", ".join(f"{row['epsilon']:g}" for row in own)
+    numbers = f"after changes of {changes}: SP {_angles(methods['SP'])}; GmP {_angles(own)}"
+    return Evidence(len(pairs), sum(other["angle"] <= least["angle"] for other, least in pairs), numbers)
 
 
 def drawn_angles(result: Result) -> Evidence:
     """Angles of the figure that are far smaller than those by which boundaries turn."""
     rows = [row for row in result["result"]["rows"] if row["method"] != "GmP"]
-    wrong = [row for row in rows if row["published_angle"] < UNDERSTATED * row["angle"]]
-    drawn, true = (", ".join(f"{r[key]:.3g}°" for r in rows[:4]) for key in ("published_angle", "angle"))
-    numbers = f"{len(wrong)} of {len(rows)} understated, as the sign of a coordinate is lost"
-    return Evidence(len(rows), len(wrong), f"{numbers}: SP is drawn with {drawn} and turns by {true}")
+    wrong = sum(row["published_angle"] < UNDERSTATED * row["angle"] for row in rows)
+    sp = [row for row in rows if row["method"] == "SP"]
+    numbers = f"{wrong} of {len(rows)} understated, as the sign of a coordinate is lost: SP is drawn with"
+    return Evidence(len(rows), wrong, f"{numbers} {_angles(sp, 'published_angle')} and turns by {_angles(sp)}")
 
 
 def within_bound(result: Result) -> Evidence:
@@ -123,30 +118,14 @@ def within_bound(result: Result) -> Evidence:
     return Evidence(len(shares), sum(share > 1 + ROUNDING for share in shares), numbers)
 
 
-def how_far(result: Result, norm: float, most: float, *, further: bool) -> Evidence:
-    """Median angles of units with weights of one norm: whether others turn more than so many times as far as GmP."""
-    many = [
-        row for row in result["result"]["many"] if (row["epsilon"], row["norm"], row["inputs"]) == (IN_TABLE, norm, 2)
-    ]
-    angles = {row["method"]: row["median"] for row in many}
-    against = sum((angles[method] > most * angles["GmP"]) != further for method in FOUR[:-1])
-    return Evidence(3, against, "medians " + ", ".join(f"{m} {angle:.3g}°" for m, angle in angles.items()))
-
-
-CLAIMS = (
-    Fact("The boundary of GmP turns least under perturbations of the parameters (the paper's unit)", turns_least),
-    Fact("The angles drawn in Figure 1 are those by which boundaries turn", drawn_angles),
-    Fact("Theorem 3: a change of the angles turns a direction by no more than its norm", within_bound),
-    Fact(
-        f"For weights of norm {SMALL:g}, a change of {IN_TABLE:g} turns boundaries drastically with SP, WN and BN",
-        partial(how_far, norm=SMALL, most=DRASTIC, further=True),
-    ),
-    Fact(
-        f"For weights of norm {LARGE:g}, a change of {IN_TABLE:g} turns boundaries about as far as with GmP",
-        partial(how_far, norm=LARGE, most=SIMILAR, further=False),
-        beyond_paper=True,
-    ),
-)
+def drastic(result: Result) -> Evidence:
+    """Median angles of units with small weights: whether others turn far further than GmP."""
+    place = (IN_TABLE, SMALL, 2)
+    rows = [row for row in result["result"]["many"] if (row["epsilon"], row["norm"], row["inputs"]) == place]
+    angles = {row["method"]: row["median"] for row in rows}
+    numbers = "medians " + ", ".join(f"{method} {angle:.3g}°" for method, angle in angles.items())
+    own = angles.pop("GmP")
+    return Evidence(3, sum(angle <= DRASTIC * own for angle in angles.values()), numbers)
 
 
 def tables(result: Result) -> list[Table]:
@@ -154,16 +133,11 @@ def tables(result: Result) -> list[Table]:
     rows = result["result"]["rows"]
     some = [row for row in result["result"]["many"] if row["epsilon"] == IN_TABLE]
     change = Column("change", "epsilon", ".3g")
-    one = [
-        Column("angle (°)", "angle", ".3g"),
-        Column("drawn in the paper (°)", "published_angle", ".3g"),
-        Column("location moves by", "distance", ".3g"),
-    ]
+    drawn = Column("drawn in the paper (°)", "published_angle", ".3g")
+    one = [METHOD, change, Column("angle (°)", "angle", ".3g"), drawn, Column("location moves by", "distance", ".3g")]
     inputs, norm, middle, largest = (Column(key, key, ".3g") for key in ("inputs", "norm", "median", "largest"))
-    return [
-        table(title_of(result), [METHOD, change, *one], rows, legend(rows)),
-        table("Many units, angle in degrees", [METHOD, inputs, norm, change, middle, largest], some),
-    ]
+    many = table("Many units, angle in degrees", [METHOD, inputs, norm, change, middle, largest], some)
+    return [table(title_of(result), one, rows, legend(rows)), many]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -180,7 +154,7 @@ def figures(result: Result) -> list[Drawing]:
     return drawings
 
 
-def boundary(axes: Any, unit: Mapping[str, Sequence[float]], shade: str, label: str, reach: float) -> None:
+def boundary(axes: Any, unit: Row, shade: str, label: str, reach: float) -> None:
     """The boundary of a unit in the plane, and dotted the way from the origin to its nearest point."""
     (x, y), (u, v) = unit["location"], unit["normal"]
     axes.plot([x - 4 * v, x + 4 * v], [y + 4 * u, y - 4 * u], color=shade, label=label)
@@ -192,25 +166,24 @@ PERTURBATION = Reproduction(
     name="geometric/perturbation",
     title="Boundaries of a unit under small changes of its parameters",
     where="Figure 1, Theorem 3",
-    scales={
-        "smoke": Setting(options=OPTIONS | {"units": 10, "inputs": (2,)}),
-        "small": Setting(options=OPTIONS),
-        "paper": Setting(options=OPTIONS),
-    },
+    scales=settings(options=(FEW, OPTIONS)),
     measure=measure,
-    claims=CLAIMS,
+    claims=(
+        Fact("The boundary of GmP turns least under perturbations of the parameters (the paper's unit)", turns_least),
+        Fact("The angles drawn in Figure 1 are those by which boundaries turn", drawn_angles),
+        Fact("Theorem 3: a change of the angles turns a direction by no more than its norm", within_bound),
+        Fact(f"For weights of norm {SMALL:g}, a change of {IN_TABLE:g} turns SP, WN and BN drastically", drastic),
+    ),
     tables=tables,
     figures=figures,
     criteria=(
-        "Turns least means less than with every other method after every change; a drawn angle is wrong if it is less than "
-        f"{UNDERSTATED:g} of the true one. Drastic is more than {DRASTIC} times what geometric units turn, about as far at "
-        f"most {SIMILAR} times, in the median of units with two inputs. Of Theorem 3 this inequality is checked; the "
-        "equality it states holds to first order only."
+        f"Turns least: less than with every other method after every change. A drawn angle is wrong below {UNDERSTATED:g} "
+        f"of the true one. Drastic is more than {DRASTIC} times what geometric units turn, in the median of units with two "
+        "inputs. Of Theorem 3 this inequality is checked; the equality it states holds to first order only."
     ),
     departs=(
-        "Angles are those between directions; the authors' code takes them from the first coordinate alone. Batch norm, of "
-        "which the paper shows no formula here, sees inputs of variances 2 and 0.5. Many units of other norms and sizes are "
-        "ours: the paper shows one of norm 0.0017."
+        "Angles are between directions; the authors' code has those of the first coordinate alone. Batch norm (no "
+        "formula in the paper) sees inputs of variances 2 and 0.5. All units but one, of norm 0.0017, are ours."
     ),
 )
 
@@ -230,7 +203,6 @@ def measure_places(setting: Setting, work: Work) -> dict[str, Any]:
 def _placed(inputs: int, radius: float, angle: float) -> dict[str, Any]:
     unit = GeometricLinear(inputs, 1)
     assert unit.offset is not None
-    unit.scale.fill_(1)
     unit.offset.fill_(radius)
     if unit.delta is None:
         unit.sign.fill_(cos(angle * pi))
@@ -248,23 +220,21 @@ def well_placed(result: Result) -> Evidence:
     """Zero on the set, positive on the side the direction points to, and the radius is the distance."""
     rows = result["result"]["rows"]
     errors = [(row["on_it"], abs(hypot(*row["location"]) - abs(row["radius"]))) for row in rows]
-    sides = [row["active"] > 0 > row["inactive"] for row in rows]
-    wrong = sum(not side or max(error) >= ROUNDING_32 for side, error in zip(sides, errors, strict=True))
-    off, far = (max(column) for column in zip(*errors, strict=True))
+    right = [row["active"] > 0 > row["inactive"] and max(e) < ROUNDING_32 for row, e in zip(rows, errors, strict=True)]
+    off, far = map(max, zip(*errors, strict=True))
     numbers = f"{len(rows)} units: largest pre-activation on the set {off:.1g}, largest error of its distance {far:.1g}"
-    return Evidence(len(rows), wrong, numbers)
+    return Evidence(len(rows), right.count(False), numbers)
 
 
-def place_tables(result: Result) -> list[Table]:
-    columns = (
-        Column("radius", "radius", "g"),
-        Column("angle (π)", "angle", "g"),
-        Column("location", lambda row: f"({', '.join(f'{round(value, 2) + 0.0:.2f}' for value in row['location'])})"),
-        Column("pre-activation on the set", "on_it", ".1g"),
-        Column("at the active side", "active", ".3g"),
-        Column("at the other", "inactive", ".3g"),
-    )
-    return [table(title_of(result), columns, result["result"]["rows"])]
+PLACES = (
+    Column("radius", "radius", "g"),
+    Column("angle (π)", "angle", "g"),
+    # Without the sign of zero.
+    Column("location", lambda row: f"({', '.join(f'{round(value, 2) + 0.0:.2f}' for value in row['location'])})"),
+    Column("pre-activation on the set", "on_it", ".1g"),
+    Column("at the active side", "active", ".3g"),
+    Column("at the other", "inactive", ".3g"),
+)
 
 
 def place_figures(result: Result) -> list[Drawing]:
@@ -275,15 +245,12 @@ def place_figures(result: Result) -> list[Drawing]:
             for number, row in enumerate(rows):
                 draw(sheet.axes, row, colour(number), f"angle {row['angle']:g} π")
             sheet.axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-        caption = (
-            "Boundaries, each with its nearest point to the origin (dot, or end of the dotted line); arrows, where "
-            "there are any, point to where the unit is active."
-        )
+        caption = "Boundaries with their nearest points to the origin; arrows, where there are any, to the active side."
         drawings.append(Drawing(sheet.svg, f"Radius {radius:g}", caption))
     return drawings
 
 
-def _on_a_line(axes: Any, row: Mapping[str, Any], shade: str, label: str) -> None:
+def _on_a_line(axes: Any, row: Row, shade: str, label: str) -> None:
     (place,), (sign,) = row["location"], row["normal"]
     x = (-3, place, 3)
     axes.plot(x, [max(0, sign * (value - place)) for value in x], color=shade, label=label)
@@ -291,7 +258,7 @@ def _on_a_line(axes: Any, row: Mapping[str, Any], shade: str, label: str) -> Non
     axes.set(xlabel="input", ylabel="unit", xlim=(-3, 3), ylim=(-0.2, 3))
 
 
-def _in_the_plane(axes: Any, row: Mapping[str, Any], shade: str, label: str) -> None:
+def _in_the_plane(axes: Any, row: Row, shade: str, label: str) -> None:
     boundary(axes, row, shade, label, 2)
     (x, y), (u, v) = row["location"], row["normal"]
     axes.annotate("", (x + 0.5 * u, y + 0.5 * v), (x, y), arrowprops={"arrowstyle": "->", "color": shade})
@@ -302,13 +269,13 @@ def _boundary(name: str, space: str, where: str, **options: Any) -> Reproduction
         name=f"geometric/{name}",
         title=f"The characteristic activation set of a unit {space}",
         where=where,
-        scales={scale: Setting(options=options) for scale in ("smoke", "small", "paper")},
+        scales=settings(options=(options,)),
         measure=measure_places,
         claims=(Fact(f"Radius and angle place the boundary of a unit {space}", well_placed),),
-        tables=place_tables,
+        tables=one_table(PLACES),
         figures=place_figures,
-        criteria="Pre-activations on the set are zero to 1e-5, their signs on either side are right, and the radius is the "
-        "distance to 1e-5.",
+        criteria=f"Pre-activations on the set are zero, and the radius is the distance, to {ROUNDING_32:g}; their signs on "
+        "either side are right.",
         departs="Radii and angles are our choice: the text names none.",
     )
 

@@ -15,13 +15,13 @@ from neuronal.data import load
 from neuronal.experiments import Recipe, Record, Work, training_data
 from neuronal.probes import curvature
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, one_table, settings, title_of
 from neuronal_papers.drawing import BAND, Line, chart
 from neuronal_papers.implicit_bias import networks
-from neuronal_papers.implicit_bias.compared import AT_ONCE, in_percent, on_the_device
+from neuronal_papers.implicit_bias.compared import AT_ONCE, in_percent
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, Value, at, by_network, groups, over_seeds, percents, spread
-from neuronal_papers.tuning import measured
+from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, Value, at, groups, networks_of, over_seeds, percents, spread
+from neuronal_papers.tuning import measured, on_the_device
 
 AXES: dict[str, Callable[[Record], float]] = {
     "fraction of the training data": lambda record: record.recipe.fraction,
@@ -103,7 +103,7 @@ def leads(result: Result) -> list[Case]:
 
 def sorted_networks(result: Result) -> list[Row]:
     """Networks along the axis, one neuron after the other, one data set after the other."""
-    every = groups(by_network(result["result"]["rows"], "data", "neuron", "x"), "data", "neuron")
+    every = groups(networks_of(result, "data", "neuron", "x"), "data", "neuron")
     return [one for own in every.values() for one in sorted(own, key=lambda one: float(one["x"]))]
 
 
@@ -112,13 +112,14 @@ def best(run: Row) -> float:
     return float(max(run["epochs"]))
 
 
-def tables(result: Result) -> list[Table]:
-    columns = [DATA, NEURON, Column(result["options"]["axis"], "x", "g")]
-    columns += [percents("test accuracy (%)", ACCURACY), percents("best held-out accuracy (%)", best)]
-    if "curvature" in result["options"]:
-        kinds = ("right", "wrong")
-        columns += [over_seeds(f"curvature, {kind} labels", at("curvature", kind), ".3g") for kind in kinds]
-    return [table(title_of(result), columns, sorted_networks(result), OVER_SEEDS)]
+def columns(result: Result) -> list[Column]:
+    kinds = ("right", "wrong") if "curvature" in result["options"] else ()
+    found = [over_seeds(f"curvature, {kind} labels", at("curvature", kind), ".3g") for kind in kinds]
+    accuracies = percents("test accuracy (%)", ACCURACY), percents("best held-out accuracy (%)", best)
+    return [DATA, NEURON, Column(result["options"]["axis"], "x", "g"), *accuracies, *found]
+
+
+tables = one_table(columns, OVER_SEEDS, rows=sorted_networks)
 
 
 def along(
@@ -138,11 +139,7 @@ def accuracies(every: Sequence[Row], value: Value = ACCURACY) -> list[Line]:
 
 
 def figures(
-    result: Result,
-    lines: Callable[..., list[Line]] = accuracies,
-    what: str = "",
-    caption: str = BAND,
-    **axes: str,
+    result: Result, lines: Callable[..., list[Line]] = accuracies, what: str = "", caption: str = BAND, **axes: str
 ) -> list[Drawing]:
     """One figure per data set."""
     axes = {"xlabel": result["options"]["axis"], "ylabel": "accuracy (%)", **axes}
@@ -170,16 +167,14 @@ def against_all(result: Result) -> list[Case]:
 
 _curve = partial(networks.scales, digits=networks.ALL_DIGITS)
 ENOUGH = "With some share of the training data, implicit bias is as accurate as the standard neuron with all of it"
+SAME_DATA = "Implicit bias is more accurate than the standard neuron with the same data"
 DATA_FRACTION = Reproduction(
     name="implicit_bias/data_fraction",
     title="Accuracy against the fraction of training data",
     where="Figure 3",
     scales=_curve(_fractions, {"axis": "fraction of the training data"}, small={"tuned_at": {"fraction": 1.0}}),
     measure=measure,
-    claims=(
-        Claim(ENOUGH, against_all, Above(), needs="some"),
-        Claim("Implicit bias is more accurate than the standard neuron with the same data", leads, Above()),
-    ),
+    claims=(Claim(ENOUGH, against_all, Above(), needs="some"), Claim(SAME_DATA, leads, Above())),
     tables=tables,
     figures=figures,
     criteria="Fewer data suffice if the accuracy with them is above the standard neuron's with all.",
@@ -194,10 +189,8 @@ DATA_FRACTION = Reproduction(
 
 def _widths(recipe: Recipe) -> tuple[Recipe, ...]:
     widths = {"digits": (1, 2), "cifar10": (4, 8, 16)}.get(recipe.data, (1, 2, 3, 5, 8))
-    sizes = [dict(recipe.model_options) | {"width": width} for width in widths]
-    return networks.pair(
-        *(replace(recipe, name=f"{recipe.name}, {s['width']} channels", model_options=s) for s in sizes)
-    )
+    sizes = {f"{recipe.name}, {width} channels": dict(recipe.model_options) | {"width": width} for width in widths}
+    return networks.pair(*(replace(recipe, name=name, model_options=size) for name, size in sizes.items()))
 
 
 SIZE = dict(networks.SHORT.model_options)
@@ -323,6 +316,7 @@ def label_figures(result: Result) -> list[Drawing]:
     return found + figures(result, curvature_lines, ": curvature", caption, **axes)
 
 
+FEW_WRONG = _mislabelled(networks.ALL_DIGITS, (0.0, 0.5))
 LONGER, LONGER_CIFAR = (replace(recipe, epochs=32) for recipe in (networks.FASHION, networks.CIFAR))
 BENDS: Mapping[str, Any] = {"axis": "share of wrong labels", "curvature": 256, **networks.RATES}
 MEMORISATION = replace(
@@ -330,12 +324,11 @@ MEMORISATION = replace(
     name="implicit_bias/memorisation",
     title="Best validation accuracy when labels are wrong",
     where="Figure 8",
-    scales={
-        "smoke": Setting(_mislabelled(networks.ALL_DIGITS, (0.0, 0.5)), {"axis": BENDS["axis"], "curvature": 4}),
-        # As many steps as all the others, over fewer images more often: what is wrong can be learnt by heart.
-        "small": Setting(_mislabelled(replace(LONGER, fraction=0.2)), {**BENDS, "tuned_at": {"wrong_labels": 0.0}}),
-        "paper": Setting(_mislabelled(LONGER) + _mislabelled(LONGER_CIFAR), BENDS),
-    },
+    scales=settings(
+        # Small has as many steps as all the others, over fewer images more often: what is wrong can be learnt by heart.
+        (FEW_WRONG, _mislabelled(replace(LONGER, fraction=0.2)), _mislabelled(LONGER) + _mislabelled(LONGER_CIFAR)),
+        ({"axis": BENDS["axis"], "curvature": 4}, {**BENDS, "tuned_at": {"wrong_labels": 0.0}}, BENDS),
+    ),
     claims=(Claim("Its lead in the best validation accuracy is larger when labels are wrong", gains, Above()),),
     figures=label_figures,
     criteria="The lead with wrong labels is compared with the same seed's with right ones.",

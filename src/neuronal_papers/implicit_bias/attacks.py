@@ -29,20 +29,13 @@ from neuronal.convert import convert
 from neuronal.data import Split
 from neuronal.experiments import Record
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, one_table, title_of
 from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
-from neuronal_papers.implicit_bias.compared import (
-    AT_ONCE,
-    KINDS,
-    NAMES,
-    by_data,
-    in_percent,
-    on_test_images,
-    under_attack,
-)
+from neuronal_papers.implicit_bias.compared import AT_ONCE, KINDS, by_data, in_percent, under_attack
 from neuronal_papers.judge import Above, Claim, Evidence, Fact, Result
-from neuronal_papers.seeds import OVER_SEEDS, Value, at, by_network, percents
+from neuronal_papers.seeds import NAMES, OVER_SEEDS, Value, at, by_network, networks_of, percents
+from neuronal_papers.tuning import on_test_images
 
 ATTACKS = {
     "transfer": "PGD on the same weights with coupling 0, judged on the network: the paper's protocol",
@@ -139,10 +132,8 @@ def tables(result: Result) -> list[Table]:
     columns += [percents(f"epsilon {e:g}", at("left", place)) for place, e in enumerate(result["options"]["epsilons"])]
     caption = "; ".join([f"accuracy in %, {OVER_SEEDS}", *(f"{name}: {what}" for name, what in ATTACKS.items())])
     checks = [{**check, **run, "check": check["name"]} for run in runs for check in run["checks"]]
-    return [
-        table(title_of(result), columns, by_network(rows, "name", "neuron", "attack"), caption),
-        table("Whether gradients are masked", CHECKS, checks),
-    ]
+    masked = table("Whether gradients are masked", CHECKS, checks)
+    return [table(title_of(result), columns, by_network(rows, "name", "neuron", "attack"), caption), masked]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -204,30 +195,27 @@ def pixels_moved(_: Record, model: nn.Module, test: Split, options: Mapping[str,
     return {"accuracy": [(needed > count).double().mean().item() for count in _queries(options)]}
 
 
-def moved_tables(result: Result) -> list[Table]:
+def moved_columns(result: Result) -> list[Column]:
     queries = _queries(result["options"])
     places = sorted({0, len(queries) // 4, len(queries) // 2, len(queries) - 1})
-    columns = [*NAMES, *(percents(f"{queries[place]} queries", at("accuracy", place)) for place in places)]
-    return [table(title_of(result), columns, by_network(result["result"]["rows"]), f"accuracy in %, {OVER_SEEDS}")]
+    return [*NAMES, *(percents(f"{queries[place]} queries", at("accuracy", place)) for place in places)]
 
 
 def moved_figures(result: Result) -> list[Drawing]:
-    every, queries = enumerate(by_network(result["result"]["rows"])), _queries(result["options"])
+    every, queries = enumerate(networks_of(result)), _queries(result["options"])
     lines = [in_percent(i, one, f"{one['name']}, {one['neuron']}", queries, at("accuracy")) for i, one in every]
     return [chart(f"{result['reproduction']}-queries", "Pixle", lines, AXES | {"xlabel": "queries"}, size=6)]
 
 
+FEW_MOVES = Setting(networks.pair(networks.DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2})
 PIXLE = Reproduction(
     name="implicit_bias/pixle",
     title="Accuracy while pixels are moved",
     where="Figure 5",
-    scales={
-        **networks.scales(networks.with_fixed, {**MOVES, "images": 1000}),
-        "smoke": Setting(networks.pair(networks.DIGITS), {**MOVES, "images": 10, "restarts": 2, "iterations": 2}),
-    },
+    scales=networks.scales(networks.with_fixed, {**MOVES, "images": 1000}) | {"smoke": FEW_MOVES},
     measure=pixels_moved,
     claims=_more_robust({"when pixels are moved": at("accuracy")}),
-    tables=moved_tables,
+    tables=one_table(moved_columns, f"accuracy in %, {OVER_SEEDS}", rows=networks_of),
     figures=moved_figures,
     criteria=f"By the accuracy after each number of queries, their mean: they are points of one curve. {networks.ENDS}",
     departs=f"{networks.CHOSEN} Restarts, iterations and patches are those of the attack's own paper.",

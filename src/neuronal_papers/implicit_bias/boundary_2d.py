@@ -15,12 +15,12 @@ from neuronal.data import arrows, load
 from neuronal.experiments import Work
 from neuronal.models import create_model
 from neuronal.probes import score
-from neuronal.report import Column, Drawing, Table, blank, colour, table
+from neuronal.report import Column, Drawing, blank, colour
 from neuronal.train import Plan, fit, seeded
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.implicit_bias.networks import NEURONS
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
-from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, at, by_network, differences, over_seeds, percents
+from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, at, differences, networks_of, over_seeds, percents
 
 STEP = 1e-4
 """Along the boundary, between the two gradients whose angle is the curvature."""
@@ -126,7 +126,7 @@ def hollowness(model: nn.Module, grid: int, label: int) -> float:
 
 def networks(result: Result) -> list[dict[str, Any]]:
     """The standard network first, then every coupling and slope."""
-    return by_network(result["result"]["rows"], "neuron", "coupling", "slope")
+    return networks_of(result, "neuron", "coupling", "slope")
 
 
 def _label(one: Row) -> str:
@@ -165,11 +165,9 @@ def bending(result: Result, key: str) -> list[Case]:
     ]
 
 
-def tables(result: Result) -> list[Table]:
-    columns = [NEURON, *map(_number, FIXED), percents("accuracy (%)", at("accuracy"))]
-    columns += [over_seeds("curvature", at("curvature"), ".2g"), percents("hollow (%)", at("hollow"))]
-    what = "curvature: of the strongest tenth of the boundary; hollow: midpoints of the rounder class that are of the other"
-    return [table(title_of(result), columns, networks(result), f"{OVER_SEEDS}; {what}")]
+WHAT = "curvature: of the strongest tenth of the boundary; hollow: midpoints of the rounder class that are of the other"
+NUMBERS = (over_seeds("curvature", at("curvature"), ".2g"), percents("hollow (%)", at("hollow")))
+COLUMNS = (NEURON, *map(_number, FIXED), percents("accuracy (%)", at("accuracy")), *NUMBERS)
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -199,6 +197,7 @@ PLANE = {**COUPLINGS, **SLOPES, "units": 8, "epochs": 100, "grid": 61, "seeds": 
 TINY = {**PLANE, "couplings": (-0.5, -1.0), "slopes": (3.0, 10.0), "epochs": 2, "grid": 21, "seeds": (0,)}
 MORE = {"couplings": (-0.1, -0.5, -1.0, -2.0, 0.05), "slopes": (1.0, 3.0, 10.0, 30.0), "epochs": 400, "grid": 201}
 FOLLOWS = "Implicit-bias networks follow the shape of the classes better than a standard one of the same size"
+POLYGON = "A standard network makes a convex polygon"
 HOLLOW = "Implicit bias, at some coupling and slope, makes a shape that is not convex"
 MIDPOINTS = ("% of midpoints outside the rounder class", ".2f")
 BENDS = "more curvature of the boundary's strongest tenth"
@@ -206,20 +205,18 @@ BOUNDARY_2D = Reproduction(
     name="implicit_bias/boundary_2d",
     title="Boundaries between two arrows in the plane",
     where="Figure 2",
-    scales={"smoke": Setting(options=TINY), "small": Setting(options=PLANE), "paper": Setting(options=PLANE | MORE)},
+    scales=settings(options=(TINY, PLANE, PLANE | MORE)),
     measure=measure,
     claims=(
         Claim(FOLLOWS, more_accurate, Above()),
-        Claim(
-            "A standard network makes a convex polygon", partial(hollow, neuron="standard"), Below(CONVEX), *MIDPOINTS
-        ),
+        Claim(POLYGON, partial(hollow, neuron="standard"), Below(CONVEX), *MIDPOINTS),
         Claim(HOLLOW, partial(hollow, neuron="implicit_bias"), Above(CONVEX), *MIDPOINTS, needs="some"),
         *(
             Claim(f"The boundary becomes more curved with the {what}", partial(bending, key=key), Above(), BENDS)
             for key, what in (("coupling", "size of a negative coupling"), ("slope", "slope"))
         ),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS, f"{OVER_SEEDS}; {WHAT}", rows=networks),
     figures=figures,
     criteria=(
         "A class counts as convex if fewer than 0.5% of the midpoints between its points are of the other class, in the "

@@ -2,72 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
-from math import log10
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
-import torch
-from torch import nn
-
-from neuronal.data import Split, load
-from neuronal.experiments import Record, Work
 from neuronal.report import Drawing, blank
-from neuronal_papers.core import Setting
 from neuronal_papers.drawing import Line, dots, set_axes
 from neuronal_papers.judge import Case, Result
-from neuronal_papers.seeds import NETWORK, NEURON, SMALLEST, Row, Value, by_network, differences
-from neuronal_papers.tuning import measured
+from neuronal_papers.seeds import Row, Value, differences, networks_of
 
 AT_ONCE = 1000
 """Images in a batch of an attack: as many as one point has. The networks are small, and launching is what costs."""
-
-
-def on_the_device(model: nn.Module) -> nn.Module:
-    """On a GPU, where there is one."""
-    return model.to(torch.accelerator.current_accelerator() or "cpu")
-
-
-def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Callable[[Setting, Work], dict[str, Any]]:
-    """A measurement whose ``rows`` are what ``look`` finds of every tuned network and seed.
-
-    ``look`` takes a record, its network, test images and the options. Of these ``images`` is how many images, the first
-    ones, it gets, all without it; ``rates`` and ``tuning_seeds`` are for :func:`neuronal_papers.tuning.tuned`.
-    """
-
-    @wraps(look)
-    def measure(setting: Setting, work: Work) -> dict[str, Any]:
-        def row(record: Record, model: nn.Module) -> Row:
-            work.say(f"{look.__name__} of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
-            test = load(record.recipe.data).scaled(record.recipe.scaling).test
-            return look(record, on_the_device(model), test.rows(slice(setting.options.get("images"))), setting.options)
-
-        return {"rows": measured(setting, work, look.__name__, row)}
-
-    return measure
-
-
-# Side by side
 
 LEARNT = "coupling learnt"
 """The kind whose recipe is called like the standard network's."""
 KINDS = {LEARNT: "learnt coupling", "coupling -0.5": "coupling -0.5"}
 """Those that claims are about, and how these call them."""
-NAMES = (NETWORK, NEURON)
 
 
 def by_data(result: Result) -> dict[str, dict[str, Row]]:
     """Networks by data and kind: ``standard`` is called like the data, and names of the others begin with that."""
     found: dict[str, dict[str, Row]] = {}
-    for one in by_network(result["result"]["rows"]):
+    for one in networks_of(result):
         data, _, kind = one["name"].partition(", ")
         found.setdefault(data, {})["standard" if one["neuron"] == "standard" else kind or LEARNT] = one
     return found
 
 
 def pairs(result: Result, *kinds: str) -> Iterator[tuple[str, Row, Row]]:
-    """Every network with implicit bias of these kinds, its label before it, beside the standard one of the same data."""
+    """Every network of these kinds, of implicit bias if none is named, its label before it and the standard one behind.
+
+    A label says the data, where there are several sets, and the kind, where just one is not asked for.
+    """
     every = by_data(result)
     for data, networks in every.items():
         for kind, own in networks.items():
@@ -96,16 +61,9 @@ def in_percent(number: int, network: Row, label: str, x: Sequence[float], curve:
     return Line(number, label, x, [[100 * accuracy for accuracy in curve(run)] for run in network["runs"]], style)
 
 
-def log(value: float) -> float:
-    """Power of ten, of a number that may be 0."""
-    return log10(max(value, SMALLEST))
-
-
-def side_by_side(
-    result: Result, title: str, label: str, series: Mapping[str, Callable[[Row], Any]], caption: str
-) -> Drawing:
+def side_by_side(result: Result, title: str, label: str, series: Mapping[str, Value], caption: str) -> Drawing:
     """Every number of every run a point, networks one beside the other, their names below; colours tell series apart."""
-    every = by_network(result["result"]["rows"])
+    every = networks_of(result)
     with blank(f"{result['reproduction']}-networks") as sheet:
         for place, one in enumerate(every):
             for number, (words, values) in enumerate(series.items(), place * (len(series) == 1)):

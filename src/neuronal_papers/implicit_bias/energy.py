@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from neuronal.experiments import Work
 from neuronal.nn import ImplicitBiasLinear
-from neuronal.report import MARKERS, Column, Drawing, blank, colour, plain_numbers
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal.report import Column, Drawing, blank
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.drawing import Line, marked, set_axes
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups
 
@@ -128,13 +129,12 @@ def figures(result: Result) -> list[Drawing]:
     rows = sorted(result["result"]["rows"], key=lambda row: (row["slope"], row["product"]))
     with blank(f"{result['reproduction']}-solutions") as sheet:
         for number, ((slope,), own) in enumerate(groups(rows, "slope").items()):
-            style: Any = {"color": colour(number), "marker": MARKERS[number], "label": f"slope {slope:g}"}
-            sheet.axes.plot([row["product"] for row in own], [most([row]) for row in own], **style)
+            x, y = [row["product"] for row in own], [most([row]) for row in own]
+            marked(sheet.axes, Line(number, f"slope {slope:g}", x, [y]))
         sheet.axes.axvline(0.5, color="#444444", linestyle=":", label="the paper's bound")
         sheet.axes.axvline(1, color="#444444", linestyle="--", label="the layers' bound")
-        sheet.axes.set(xscale="symlog", yscale="log", xlabel="coupling times slope", ylabel="solutions found")
-        plain_numbers(sheet.axes.xaxis)
-        plain_numbers(sheet.axes.yaxis)
+        labels = {"xlabel": "coupling times slope", "ylabel": "solutions found"}
+        set_axes(sheet.axes, {"xscale": "symlog", "yscale": "log", **labels})
         sheet.axes.legend()
     return [Drawing(sheet.svg, "Where solutions are unique", f"Solutions: {COUNTED}.")]
 
@@ -147,11 +147,7 @@ ENERGY = Reproduction(
     name="implicit_bias/energy",
     title="Energy and uniqueness over coupling and slope",
     where="Propositions 1 to 3, Corollaries 3.1 and 3.2",
-    scales={
-        "smoke": Setting(options=FEW),
-        "small": Setting(options=DESCENTS),
-        "paper": Setting(options={**DESCENTS, "units": 64, "starts": 100, "steps": 50_000}),
-    },
+    scales=settings(options=(FEW, DESCENTS, {**DESCENTS, "units": 64, "starts": 100, "steps": 50_000})),
     measure=measure,
     claims=(
         Fact("The solution is the point of lowest energy", lowest),

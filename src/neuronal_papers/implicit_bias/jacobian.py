@@ -13,24 +13,16 @@ from neuronal.convert import convert
 from neuronal.data import Split, load
 from neuronal.experiments import Record, Work
 from neuronal.probes import curvature, jacobian, score
-from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import Column, Drawing
+from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.accuracy_curve import along
 from neuronal_papers.implicit_bias.attacks import white_box
-from neuronal_papers.implicit_bias.compared import (
-    AT_ONCE,
-    KINDS,
-    NAMES,
-    against_standard,
-    log,
-    on_test_images,
-    pairs,
-    side_by_side,
-)
+from neuronal_papers.implicit_bias.compared import AT_ONCE, KINDS, against_standard, pairs, side_by_side
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
-from neuronal_papers.seeds import NETWORK, OVER_SEEDS, Value, at, by_network, groups, over_seeds, percents
+from neuronal_papers.seeds import NAMES, OVER_SEEDS, Value, at, by_network, log, networks_of, over_seeds, percents
+from neuronal_papers.tuning import on_test_images
 
 # With couplings, and with the same weights without
 
@@ -62,13 +54,10 @@ def beside(result: Result, kind: str, key: str) -> list[Case]:
     return against_standard(result, lambda run: log(run["with"][key]), kind, factor=1.0)
 
 
-def tables(result: Result) -> list[Table]:
-    columns = [*NAMES, percents("accuracy (%)", at("accuracy"))]
-    for key, head in (("frobenius", "Jacobian"), ("curvature", "curvature")):
-        heads = {"with": head, "without": "the same at coupling 0"}
-        columns += [over_seeds(words, at(way, key), ".3g") for way, words in heads.items()]
-    caption = f"Frobenius norms and input curvature; {OVER_SEEDS}"
-    return [table(title_of(result), columns, by_network(result["result"]["rows"]), caption)]
+HEADS = (("frobenius", "Jacobian"), ("curvature", "curvature"))
+WAYS = [way for key, head in HEADS for way in ((head, "with", key), ("the same at coupling 0", "without", key))]
+SIZES = [over_seeds(head, at(*path), ".3g") for head, *path in WAYS]
+COLUMNS = (*NAMES, percents("accuracy (%)", at("accuracy")), *SIZES)
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -97,7 +86,7 @@ JACOBIAN = Reproduction(
         for kind, words in KINDS.items()
         for what, cases in SMALLER.items()
     ],
-    tables=tables,
+    tables=one_table(COLUMNS, f"Frobenius norms and input curvature; {OVER_SEEDS}", rows=networks_of),
     figures=figures,
     criteria=f"By logarithms of ratios: -0.3 is half, +0.3 is twice. {networks.ENDS} A positive one pushes units apart.",
     departs=f"{networks.CHOSEN} The paper has the theory and no measurement.",
@@ -142,22 +131,19 @@ def changes(result: Result) -> list[dict[str, Any]]:
 
 def negative(result: Result, value: Value) -> list[Case]:
     """A change, at every negative coupling; these draw units together."""
-    every = changes(result)
-    several = len(groups(every, "name")) > 1
-    return [
-        Case(f"{one['name']}, " * several + f"coupling {one['coupling']:g}", list(map(value, one["runs"])))
-        for one in every
-        if one["coupling"] < 0
-    ]
+    below = [one for one in changes(result) if one["coupling"] < 0]
+    several, cases = len({one["name"] for one in below}) > 1, []
+    for one in below:
+        label = f"{one['name']}, " * several + f"coupling {one['coupling']:g}"
+        cases.append(Case(label, list(map(value, one["runs"]))))
+    return cases
 
 
-def changes_table(result: Result) -> list[Table]:
-    columns = [NETWORK, Column("coupling", "coupling", "g"), over_seeds("accuracy", at("accuracy"), "+.1f", 100)]
+def change_columns(result: Result) -> list[Column]:
+    columns = [NAMES[0], Column("coupling", "coupling", "g"), percents("accuracy", at("accuracy"), "+.1f")]
     columns.append(over_seeds("norm of the Jacobian", at("jacobian"), ".2f"))
-    for place, epsilon in enumerate(result["options"]["epsilons"]):
-        columns.append(over_seeds(f"at epsilon {epsilon:g}", at("robust", place), "+.1f", 100))
-    caption = f"changes against coupling 0 (points of accuracy; the norm times so much), {OVER_SEEDS}"
-    return [table(title_of(result), columns, changes(result), caption)]
+    epsilons = enumerate(result["options"]["epsilons"])
+    return columns + [percents(f"at epsilon {e:g}", at("robust", place), "+.1f") for place, e in epsilons]
 
 
 def changes_figure(result: Result) -> list[Drawing]:
@@ -176,6 +162,7 @@ ADDED: Mapping[str, Any] = {**networks.ATTACK, **COUPLINGS, "epsilons": (0.01, 0
 FEW_ADDED = {**networks.FEW, "couplings": (0.0, -0.5), "epsilons": (0.05,)}
 FREE = "A negative coupling can be added to a trained network without training it again: it costs at most 1 point"
 ROBUST = "the network more robust (white-box, mean over epsilons)"
+AGAINST_0 = f"changes against coupling 0 (points of accuracy; the norm times so much), {OVER_SEEDS}"
 MAKES, NORM = "A negative coupling that is added makes", "times the norm without coupling"
 TRANSFER = Reproduction(
     name="implicit_bias/transfer",
@@ -188,7 +175,7 @@ TRANSFER = Reproduction(
         Claim(f"{MAKES} the Jacobian smaller", partial(negative, value=at("jacobian")), Below(1.0), NORM, ".2f"),
         Claim(f"{MAKES} {ROBUST}", partial(negative, value=lambda run: 100 * fmean(run["robust"])), Above()),
     ),
-    tables=changes_table,
+    tables=one_table(change_columns, AGAINST_0, rows=changes),
     figures=changes_figure,
     criteria="Each network is compared with itself, with and without the coupling.",
     departs=(

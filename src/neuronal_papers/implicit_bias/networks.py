@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal_papers.core import Setting
+from neuronal_papers.core import Options, Recipes, Scales, settings
 
 NEURONS = ("standard", "implicit_bias")
 BATCHES = "batches of 256 in the place of 128, rates 0.03, 0.1 and 0.3, tried with one seed of its own."
@@ -76,20 +76,12 @@ def with_fixed(recipe: Recipe) -> tuple[Recipe, ...]:
     return (*pair(recipe), fixed(recipe))
 
 
-def scales(
-    networks: Callable[[Recipe], tuple[Recipe, ...]],
-    options: Mapping[str, Any],
-    digits: Recipe = DIGITS,
-    **own: Mapping[str, Any],
-) -> dict[str, Setting]:
+def scales(networks: Callable[[Recipe], Recipes], options: Options, digits: Recipe = DIGITS, **own: Options) -> Scales:
     """Digits, Fashion-MNIST with half the steps, all data of the paper; ``options``, but where a scale has its ``own``.
 
     Where ``images`` are counted, the paper's scale looks at 10,000.
     """
     large = tuple(one for recipe in (FASHION, SVHN, CIFAR) for one in networks(recipe))
     images = {"images": 10_000} if "images" in options else {}
-    return {
-        "smoke": Setting(networks(digits), {**options, **own.get("smoke", {})}),
-        "small": Setting(networks(SHORT), {**options, **LARGER_RATES, **own.get("small", {})}),
-        "paper": Setting(large, {**options, **RATES, **images}),
-    }
+    more = own.get("smoke", {}), {**LARGER_RATES, **own.get("small", {})}, {**RATES, **images}
+    return settings((networks(digits), networks(SHORT), large), [{**options, **one} for one in more])

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.data import Split
-from neuronal.experiments import Recipe, Record
+from neuronal.experiments import Record
 from neuronal.geometry import outputs
 from neuronal.models import create_model
-from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import Column, Drawing
+from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.implicit_bias import networks
-from neuronal_papers.implicit_bias.compared import KINDS, NAMES, by_data, on_test_images, pairs, side_by_side
+from neuronal_papers.implicit_bias.compared import KINDS, pairs, side_by_side
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.seeds import Row, by_network, spread
+from neuronal_papers.seeds import NAMES, Row, networks_of, spread
+from neuronal_papers.tuning import on_test_images
 
 SEEN = 0.01
 """Logits that change by more than this, relative to their own spread, show that something was changed."""
@@ -91,10 +92,10 @@ def counts(runs: Sequence[Row]) -> dict[str, Any]:
 
 def hidden_on_standard(result: Result) -> list[Case]:
     """Of every seed, the percentage of attacks that work and stay hidden."""
-    every, cases = by_data(result), []
-    for data, kinds in every.items():
-        seeds = [counts([run]) for run in kinds["standard"]["runs"]]
-        cases.append(Case(data * (len(every) > 1), [100 * one["hidden"] / one["triggers"] for one in seeds]))
+    cases = []
+    for label, own, _ in pairs(result, "standard"):
+        seeds = [counts([run]) for run in own["runs"]]
+        cases.append(Case(label, [100 * one["hidden"] / one["triggers"] for one in seeds]))
     return cases
 
 
@@ -109,10 +110,12 @@ def hidden_with(result: Result, kind: str) -> Evidence:
     return Evidence(found["triggers"], found["hidden"], numbers)
 
 
-def tables(result: Result) -> list[Table]:
-    rows = [{**one, **counts(one["runs"])} for one in by_network(result["result"]["rows"])]
-    columns = [*NAMES, *(Column(head, head) for head in HEADS), Column("largest change of a logit (%)", "largest")]
-    return [table(title_of(result), columns, rows, "changes of logits relative to their spread; all seeds together")]
+def counted(result: Result) -> list[Row]:
+    """Networks with the counts of all their seeds."""
+    return [{**one, **counts(one["runs"])} for one in networks_of(result)]
+
+
+COLUMNS = (*NAMES, *(Column(head, head) for head in HEADS), Column("largest change of a logit (%)", "largest"))
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -129,20 +132,14 @@ TRIGGERS: Mapping[str, Any] = {"triggers": 50, "verification": 5000, "noise": 0.
 MANY = {**TRIGGERS, "triggers": 1000, "verification": 9000}
 
 
-def _with_couplings(recipe: Recipe) -> tuple[Recipe, ...]:
-    return (*networks.with_fixed(recipe), networks.fixed(recipe, -0.05))
-
-
+NETWORKS = [(*networks.with_fixed(one), networks.fixed(one, -0.05)) for one in (FEW_HIDDEN, SHORT_HIDDEN, HIDDEN)]
+FEW = {**TRIGGERS, "triggers": 3, "verification": 50}
 POSSIBLE = "A one-neuron stealth attack is possible on a standard network: most triggers work and stay hidden"
 STEALTH = Reproduction(
     name="implicit_bias/stealth",
     title="A neuron that answers to one input only",
     where="Methods, Eqs. 41 to 54",
-    scales={
-        "smoke": Setting(_with_couplings(FEW_HIDDEN), {**TRIGGERS, "triggers": 3, "verification": 50}),
-        "small": Setting(_with_couplings(SHORT_HIDDEN), {**TRIGGERS, **networks.LARGER_RATES}),
-        "paper": Setting(_with_couplings(HIDDEN), {**MANY, **networks.RATES}),
-    },
+    scales=settings(NETWORKS, (FEW, {**TRIGGERS, **networks.LARGER_RATES}, {**MANY, **networks.RATES})),
     measure=stealth,
     claims=(
         Claim(POSSIBLE, hidden_on_standard, Above(MOST), unit="% of attacks", digits=".0f"),
@@ -151,7 +148,7 @@ STEALTH = Reproduction(
             for kind, words in {**KINDS, "coupling -0.05": "coupling -0.05"}.items()
         ),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS, "changes of logits relative to their spread; all seeds together", rows=counted),
     figures=figures,
     criteria="Hidden: no class of an unseen image changes, and no logit by more than 1% of the logits' spread.",
     departs=(

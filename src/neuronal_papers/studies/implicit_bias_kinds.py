@@ -10,14 +10,15 @@ from torch import nn
 
 from neuronal.data import Split
 from neuronal.experiments import Recipe, Record
-from neuronal.report import Column, Drawing, Table, blank, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal.report import Column, Drawing, blank
+from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.attacks import white_box
-from neuronal_papers.implicit_bias.compared import LEARNT, NAMES, against_standard, by_data, on_test_images
+from neuronal_papers.implicit_bias.compared import LEARNT, against_standard, by_data
 from neuronal_papers.judge import Above, Case, Claim, Result
-from neuronal_papers.seeds import OVER_SEEDS, Row, at, by_network, percents
+from neuronal_papers.seeds import NAMES, OVER_SEEDS, Row, at, networks_of, percents
+from neuronal_papers.tuning import on_test_images
 
 ONCE = ", one iteration"
 """What names of kinds end with that take one iteration in the place of a solve."""
@@ -53,10 +54,9 @@ def learnt(network: Row) -> str:
     return f"couplings {min(values):+.3f} to {max(values):+.3f}, slopes {min(steep):.1f} to {max(steep):.1f}"
 
 
-def tables(result: Result) -> list[Table]:
+def columns(result: Result) -> list[Column]:
     robust = percents(f"at epsilon {result['options']['epsilon']:g} (%)", at("robust"))
-    columns = [*NAMES, percents("accuracy (%)", at("accuracy")), robust, Column("couplings and slopes", learnt)]
-    return [table(title_of(result), columns, by_network(result["result"]["rows"]), OVER_SEEDS)]
+    return [*NAMES, percents("accuracy (%)", at("accuracy")), robust, Column("couplings and slopes", learnt)]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -87,9 +87,8 @@ def _learnt(recipe: Recipe) -> tuple[Recipe, ...]:
 
 def _transformer(recipe: Recipe, **own: Any) -> tuple[Recipe, ...]:
     training: Any = {"optim": "adamw", "lr": 5e-4, "weight_decay": 0.05, "schedule": "cosine", "warmup": 0.1}
-    return networks.pair(
-        replace(recipe, name=f"{recipe.name} transformer", model="vit_tiny", standard_epochs=1, **training | own)
-    )
+    network: Any = {"name": f"{recipe.name} transformer", "model": "vit_tiny", "standard_epochs": 1}
+    return networks.pair(replace(recipe, **network | training | own))
 
 
 ONE: Mapping[str, Any] = {**networks.ATTACK, "epsilon": 0.02}
@@ -102,7 +101,7 @@ LITE = Reproduction(
     scales=networks.scales(_lite, ONE, smoke=FEW_ONE),
     measure=variants,
     claims=(ROBUST,),
-    tables=tables,
+    tables=one_table(columns, OVER_SEEDS, rows=networks_of),
     figures=figures,
     departs=networks.CHOSEN,
 )
@@ -117,17 +116,16 @@ LEARNED = replace(
 BLOCKS: Mapping[str, Any] = {**ONE, "rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,), "batch_size": 250}
 CROPPED = {"crop": 4, "flip": True}
 FEW_BLOCKS = {"depth": 1, "width": 12, "num_heads": 2}
+VITS = (
+    _transformer(networks.DIGITS, model_options=FEW_BLOCKS, batch_size=128),
+    _transformer(networks.SHORT, model_options={"depth": 3}, fraction=0.25, epochs=10, **CROPPED),
+    _transformer(networks.CIFAR, model_options=(), epochs=100, **CROPPED),
+)
 TRANSFORMERS = replace(
     LEARNED,
     name="implicit_bias/transformer",
     title="Implicit bias in the perceptrons of a vision transformer",
-    scales={
-        "smoke": Setting(_transformer(networks.DIGITS, model_options=FEW_BLOCKS, batch_size=128), FEW_ONE),
-        "small": Setting(
-            _transformer(networks.SHORT, model_options={"depth": 3}, fraction=0.25, epochs=10, **CROPPED), BLOCKS
-        ),
-        "paper": Setting(_transformer(networks.CIFAR, model_options=(), epochs=100, **CROPPED), BLOCKS),
-    },
+    scales=settings(VITS, (FEW_ONE, BLOCKS)),
     departs=(
         "The paper suggests it and does not try. Small: Fashion-MNIST in the place of CIFAR-10, a quarter of its training "
         "images, three blocks in the place of twelve, 10 epochs in the place of 100, batches of 256 in the place of 128."

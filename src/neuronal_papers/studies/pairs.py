@@ -6,7 +6,7 @@ networks here are of their kind, the larger ones are where they found none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -15,19 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.certify import certify_segments
-from neuronal.data import load
-from neuronal.experiments import Recipe, Record, Share, Work, same_class_pairs
+from neuronal.data import Split
+from neuronal.experiments import Record, Share, same_class_pairs
 from neuronal.geometry import group_by_pattern, lower, outputs, pieces
 from neuronal.report import Column
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
-from neuronal_papers.seeds import NETWORK, NEURON, Row, at, groups
-from neuronal_papers.tuning import measured
+from neuronal_papers.seeds import NAMES, Row, Rows, at, groups, rows_of
+from neuronal_papers.tuning import on_test_images
 from neuronal_papers.zero_bias.table1 import MNIST_FCN, both
 
-DIGITS = replace(
-    MNIST_FCN, name="digits, fcn 64-64", widths=(64, 64), data="digits", optim="adam", lr=3e-3, batch_size=64, probes=()
-)
+DIGITS = replace(MNIST_FCN, name="digits, fcn 64-64", widths=(64, 64), data="digits", probes=())
+DIGITS = replace(DIGITS, optim="adam", lr=3e-3, batch_size=64)
 FASHION = replace(DIGITS, name="Fashion-MNIST, fcn 10-10-10", widths=(10, 10, 10), data="fashion_mnist", lr=1e-3)
 FASHION = replace(FASHION, epochs=6, batch_size=128)
 RECIPES = both(
@@ -44,29 +43,22 @@ MOST = 50.0
 ALIKE = 5.0
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@on_test_images
+def proofs(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
     """Every network: what holds between random pairs of one class, and between neighbours of different classes."""
-
-    def examined(record: Record, model: nn.Module) -> dict[str, Any]:
-        work.say(f"pairs of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
-        x, y, predicted = classified(model, record.recipe)
-        generator = torch.Generator().manual_seed(record.seed)
-        found = examine(model, x, y, predicted, setting.options["pairs"], generator)
-        near = neighbours_of_another_class(x, y, predicted == y, setting.options["crossings"], generator)
-        return found | {"crossing": crossing(model, x, y, *near)}
-
-    return {"rows": measured(setting, work, "pairs", examined)}
+    x, y, predicted = classified(model.cpu(), test)
+    generator = torch.Generator().manual_seed(record.seed)
+    found = examine(model, x, y, predicted, options["pairs"], generator)
+    near = neighbours_of_another_class(x, y, predicted == y, options["crossings"], generator)
+    return {**found, "crossing": crossing(model, x, y, *near)}
 
 
-def classified(model: nn.Module, recipe: Recipe) -> tuple[Tensor, Tensor, Tensor]:
-    """The test images of the recipe's data, their classes, and those the model predicts."""
-    test = load(recipe.data).scaled(recipe.scaling).test
+def classified(model: nn.Module, test: Split) -> tuple[Tensor, Tensor, Tensor]:
+    """The test images, their classes, and those the model predicts."""
     return test.x, test.y, outputs(model, test.x).argmax(1).cpu()
 
 
-def examine(
-    model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, pairs: int, generator: torch.Generator
-) -> dict[str, Any]:
+def examine(model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, pairs: int, generator: torch.Generator) -> Row:
     """Accuracy on images ``x`` of classes ``y``, and what is counted of pairs of them.
 
     ``same_pattern`` are pairs with one activation pattern, of all with one predicted class; ``certified`` those whose
@@ -136,9 +128,7 @@ def certified(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
     }
 
 
-def proved(
-    text: str, what: str, side: Above | Below, chosen: Callable[[Result], Iterable[Row]], *, beyond_paper: bool = False
-) -> Claim:
+def proved(text: str, what: str, side: Above | Below, chosen: Rows, *, beyond_paper: bool = False) -> Claim:
     """A claim of the percentage of ``what`` that is proved, a case for every network in the ``chosen`` rows."""
 
     def cases(result: Result) -> list[Case]:
@@ -160,7 +150,7 @@ def count(head: str, *path: str) -> Column:
     return Column(head, lambda row: f"{share(row)['count']:,}/{share(row)['total']:,}")
 
 
-RUN = (NETWORK, NEURON, Column("seed", "seed"), Column("accuracy (%)", lambda row: 100 * row["accuracy"], ".1f"))
+RUN = (*NAMES, Column("seed", "seed"), Column("accuracy (%)", lambda row: 100 * row["accuracy"], ".1f"))
 PROVED = (count("certified", "certified"), Column("refuted", "refuted"), Column("open", "unknown"))
 COLUMNS = (
     *RUN,
@@ -174,26 +164,16 @@ CAPTION = (
     "classified right. First change and third class: from an image to its nearest neighbour of another class, where the "
     "class first changes (median, 0 to 1), and how often another class comes between"
 )
-
-
+COUNTS = [{"pairs": pairs, "crossings": crossings} for pairs, crossings in ((20, 3), (2000, 50), (10_000, 500))]
+PROVABLE = "Most random pairs of one class are proved to have it all the way between, whatever their patterns"
 PAIRS = Reproduction(
     name="zero_bias/pairs",
     title="Random pairs of test images of one class: what is proved of all images between",
     where="beyond Theorem 2",
-    scales={
-        "smoke": Setting(both(replace(DIGITS, widths=(8,), epochs=1, seeds=(0,))), {"pairs": 20, "crossings": 3}),
-        "small": Setting(RECIPES, {"pairs": 2000, "crossings": 50}),
-        "paper": Setting(RECIPES, {"pairs": 10_000, "crossings": 500}),
-    },
-    measure=measure,
+    scales=settings((both(replace(DIGITS, widths=(8,), epochs=1, seeds=(0,))), RECIPES), COUNTS),
+    measure=proofs,
     claims=(
-        proved(
-            "Most random pairs of one class are proved to have it all the way between, whatever their patterns",
-            "pairs",
-            Above(MOST),
-            lambda result: result["result"]["rows"],
-            beyond_paper=True,
-        ),
+        proved(PROVABLE, "pairs", Above(MOST), rows_of, beyond_paper=True),
         Claim("As many are proved with biases as without", _without_less_with, Within(ALIKE), beyond_paper=True),
     ),
     tables=one_table(COLUMNS, CAPTION),

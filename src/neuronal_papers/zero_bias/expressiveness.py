@@ -16,9 +16,9 @@ from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.geometry import outputs, regions_2d
 from neuronal.models import create_model
-from neuronal.report import Column, Drawing, Table, blank, table
+from neuronal.report import Column, Drawing, blank
 from neuronal.train import Plan, fit, seeded
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, classes, every_seed
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import NEURON, Row, by_network
@@ -117,10 +117,6 @@ COLUMNS = (
 )
 
 
-def tables(result: Result) -> list[Table]:
-    return [table(title_of(result), COLUMNS, _kinds(result["result"]["rows"]))]
-
-
 def figures(result: Result) -> list[Drawing]:
     """Linear regions of the best network of every task and neuron, and their scores along a ray."""
     drawings, lines, kinds = [], [], _kinds(result["result"]["rows"])
@@ -133,9 +129,8 @@ def figures(result: Result) -> list[Drawing]:
             classes(sheet.axes, *(values.tolist() for values in task(kind["task"])))
             # Beside, and not where there is room: there is none, and to look for it takes long.
             sheet.axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        caption = (
-            f"Linear regions of a trained network and its points (seed {picture['seed']}, the first that fits most)."
-        )
+        which = f"seed {picture['seed']}, the first that fits most"
+        caption = f"Linear regions of a trained network and its points ({which})."
         drawings.append(Drawing(sheet.svg, lines[-1].label, caption))
     axes = {"xlabel": "distance from the origin along the first ray", "ylabel": "score of class 1 less class 0"}
     caption = "Without biases the score is a straight line through the origin."
@@ -143,20 +138,20 @@ def figures(result: Result) -> list[Drawing]:
     return [*drawings, chart(name, "Along a ray", lines, axes, caption, draw=every_seed, level=0)]
 
 
-SMOKE = Setting(options={"widths": (8, 8), "epochs": 20, "seeds": (0,)})
-FULL = Setting(options={"widths": (32, 32), "epochs": 4000, "seeds": tuple(range(10))})
+SMOKE = {"widths": (8, 8), "epochs": 20, "seeds": (0,)}
+FULL = {"widths": (32, 32), "epochs": 4000, "seeds": tuple(range(10))}
 EXPRESSIVENESS = Reproduction(
     name="zero_bias/expressiveness",
     title="Labels along rays: what each network can fit",
     where="Figure 6",
-    scales={"smoke": SMOKE, "small": FULL, "paper": FULL},
+    scales=settings(options=(SMOKE, FULL)),
     measure=measure,
     claims=(
         Fact("Without biases Dir 1 cannot be fitted (labels alternate along a ray)", _cannot),
         Fact("Without biases Dir 2 can be fitted (every ray has one class)", partial(_can, "zero_bias", ["Dir 2"])),
         Fact("With biases both can be fitted", partial(_can, "standard", TASKS)),
     ),
-    tables=tables,
+    tables=one_table(COLUMNS, rows=lambda result: _kinds(result["result"]["rows"])),
     figures=figures,
     criteria="A task can be fitted if some seed fits all points; that none does shows nothing without a proof.",
     departs=(

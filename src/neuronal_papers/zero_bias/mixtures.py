@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -14,14 +14,15 @@ import torch
 from torch import Generator, Tensor, nn
 
 from neuronal.certify import Budget, certify_cone, certify_hull
+from neuronal.data import Split
 from neuronal.experiments import Record, Work, same_class_pairs
 from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing, blank
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.judge import Below, Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups, spread
 from neuronal_papers.studies.pairs import MOST, PROVED, RUN, classified, count, counts, examine, kinds, proved
-from neuronal_papers.tuning import measured
+from neuronal_papers.tuning import on_test_images
 from neuronal_papers.zero_bias.table1 import BOTH, MNIST_FCN, both, smoke
 
 STEPS = 1000
@@ -32,49 +33,45 @@ SPAN = 3.0
 MANY = 1.0
 
 
-def measure_pairs(setting: Setting, work: Work) -> dict[str, Any]:
+@on_test_images
+def interpolation(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
     """Every network: its accuracy, pairs of equal patterns and their interpolants, and certificates of random pairs."""
+    x, y, predicted = classified(model.cpu(), test)
+    drawn, mixed = (Generator().manual_seed(record.seed) for _ in range(2))
+    alike = pairs_of_equal_pattern(model, x, predicted, options["interpolated"], mixed)
+    return {
+        **examine(model, x, y, predicted, options["pairs"], drawn),
+        "interpolants": STEPS * len(alike),
+        "changed": count_changed(model, x, predicted, list(alike), [between(STEPS)] * len(alike)),
+        "pictures": _pictures(record.recipe.name, x, predicted == y, alike),
+    }
 
-    def looked_at(record: Record, model: nn.Module) -> dict[str, Any]:
-        work.say(f"pairs of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
-        x, y, predicted = classified(model, record.recipe)
-        drawn, mixed = (Generator().manual_seed(record.seed) for _ in range(2))
-        alike = pairs_of_equal_pattern(model, x, predicted, setting.options["interpolated"], mixed)
-        return {
-            **examine(model, x, y, predicted, setting.options["pairs"], drawn),
-            "interpolants": STEPS * len(alike),
-            "changed": count_changed(model, x, predicted, list(alike), [between(STEPS)] * len(alike)),
-            "pictures": _pictures(record.recipe.name, x, predicted == y, alike),
-        }
 
-    rows = measured(setting, work, "interpolation", looked_at)
+def measure_pairs(setting: Setting, work: Work) -> dict[str, Any]:
+    """Rows of :func:`interpolation`, and pictures of the first seed without biases."""
+    rows = interpolation(setting, work)["rows"]
     shown = ("zero_bias", setting.recipes[0].seeds[0])
     pictures = [one for row in rows for one in row.pop("pictures") if (row["neuron"], row["seed"]) == shown]
     return {"rows": rows, "pictures": pictures}
 
 
-def measure_groups(setting: Setting, work: Work) -> dict[str, Any]:
+@on_test_images
+def regions(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
     """Every network: random mixtures of groups that share a pattern and a class, and certificates for random groups.
 
     ``options``: ``mixtures`` per group, ``groups`` to mix, ``certificates`` to try, ``points`` in each, ``cone`` or not.
     """
-    options = setting.options
-
-    def mixed(record: Record, model: nn.Module) -> dict[str, Any]:
-        work.say(f"mixtures of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
-        x, y, predicted = classified(model, record.recipe)
-        alike = groups_of_equal_pattern(model, x, predicted, options["groups"])
-        generator = Generator().manual_seed(record.seed)
-        row = {"groups": len(alike), "mixtures": options["mixtures"] * len(alike)}
-        for kind, cone in (("convex", False), ("conic", True)):
-            weights = [random_weights(options["mixtures"], len(group), generator, cone=cone) for group in alike]
-            row[f"{kind}_changed"] = count_changed(model, x, predicted, alike, weights)
-        certify, budget = certify_cone if options["cone"] else certify_hull, Budget(bounds=options["bounds"])
-        chosen = [_random_group(y, predicted, options["points"], generator) for _ in range(options["certificates"])]
-        verdicts = [certify(model, x[group], budget=budget).verdict for group in chosen]
-        return {"accuracy": record.metrics["accuracy"], **row, **counts(verdicts)}
-
-    return {"rows": measured(setting, work, "regions", mixed)}
+    x, y, predicted = classified(model.cpu(), test)
+    alike = groups_of_equal_pattern(model, x, predicted, options["groups"])
+    generator = Generator().manual_seed(record.seed)
+    row = {"groups": len(alike), "mixtures": options["mixtures"] * len(alike)}
+    for kind, cone in (("convex", False), ("conic", True)):
+        weights = [random_weights(options["mixtures"], len(group), generator, cone=cone) for group in alike]
+        row[f"{kind}_changed"] = count_changed(model, x, predicted, alike, weights)
+    certify, budget = certify_cone if options["cone"] else certify_hull, Budget(bounds=options["bounds"])
+    chosen = [_random_group(y, predicted, options["points"], generator) for _ in range(options["certificates"])]
+    verdicts = [certify(model, x[group], budget=budget).verdict for group in chosen]
+    return {"accuracy": record.metrics["accuracy"], **row, **counts(verdicts)}
 
 
 def pairs_of_equal_pattern(model: nn.Module, x: Tensor, predicted: Tensor, count: int, generator: Generator) -> Tensor:
@@ -180,17 +177,13 @@ def _largest(result: Result) -> list[Row]:
     return [row for row in result["result"]["rows"] if row["name"] in last.values()]
 
 
-def _changed(head: str, changed: str, count: str) -> Column:
+def _changed(head: str, changed: str, count: str = "mixtures") -> Column:
     return Column(head, lambda row: f"{row[changed]:,}/{row[count]:,}")
 
 
 OF_PAIRS = (*RUN, count("equal patterns", "same_pattern"), _changed("interpolants changed", "changed", "interpolants"))
-OF_GROUPS = (
-    *RUN,
-    Column("groups", "groups"),
-    _changed("convex changed", "convex_changed", "mixtures"),
-    _changed("conic changed", "conic_changed", "mixtures"),
-)
+MIXED = _changed("convex changed", "convex_changed"), _changed("conic changed", "conic_changed")
+OF_GROUPS = (*RUN, Column("groups", "groups"), *MIXED)
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -216,21 +209,18 @@ WIDE = replace(TINY, name="MNIST, 128-128 units", widths=(128, 128), epochs=5)
 GROWING = (TINY, replace(TINY, name="MNIST, 64 units", widths=(64,), epochs=3), WIDE)
 TINY_CIFAR = replace(TINY, name="CIFAR-10, 30 units", data="cifar10", widths=(15, 15), lr=3e-4, epochs=2)
 ALL = both(*GROWING, TINY_CIFAR, replace(WIDE, name="CIFAR-10, 128-128 units", data="cifar10"))
+OF_PAIRS_AT = [{"pairs": pairs, "interpolated": some} for pairs, some in ((20, 3), (2000, 200), (10_000, 1000))]
+THEOREM_2 = "Theorem 2: between inputs of one activation pattern and class the class does not change"
+THEOREM_3 = "Theorem 3: convex combinations of inputs of one pattern and class keep the class"
+CONIC = "Without biases non-negative combinations of inputs of one pattern and class keep it too"
 INTERPOLATION = Reproduction(
     name="zero_bias/interpolation",
     title="Images between images: equal patterns, interpolants and proofs",
     where="Theorem 2 (3 in the workshop version), Section 3, Figures 3, 7 and 8",
-    scales={
-        "smoke": Setting(both(smoke(TINY)), {"pairs": 20, "interpolated": 3}),
-        "small": Setting(ALL, {"pairs": 2000, "interpolated": 200}),
-        "paper": Setting(ALL, {"pairs": 10_000, "interpolated": 1000}),
-    },
+    scales=settings((both(smoke(TINY)), ALL), OF_PAIRS_AT),
     measure=measure_pairs,
     claims=(
-        Fact(
-            "Theorem 2: between inputs of one activation pattern and class the class does not change",
-            partial(_keep_the_class, "changed", "interpolants", BOTH),
-        ),
+        Fact(THEOREM_2, partial(_keep_the_class, "changed", "interpolants", BOTH)),
         _shares("With 30 units many pairs of one pattern are found", lambda row: "30 units" in row["name"], MANY, 100),
         _shares("Around 80% accuracy a few pairs are still found", lambda row: 0.75 <= row["accuracy"] <= 0.9, 0, MANY),
         _shares("Over 90% accuracy no pairs are found", lambda row: row["accuracy"] > 0.9, -inf, 0),
@@ -250,22 +240,16 @@ INTERPOLATION = Reproduction(
     ),
 )
 GROUPS = {"groups": 100, "mixtures": 200, "certificates": 60, "points": 4, "bounds": 2000, "cone": False}
+FEW_GROUPS = GROUPS | {"groups": 5, "mixtures": 20, "certificates": 3, "bounds": 200}
 MANY_GROUPS = GROUPS | {"groups": 1000, "mixtures": 1000, "certificates": 500, "bounds": 20_000}
 CONVEX_REGION = Reproduction(
     name="zero_bias/convex_region",
     title="Convex mixtures of several images",
     where="Theorem 3 (4 in the workshop version)",
-    scales={
-        "smoke": Setting(both(smoke(TINY)), GROUPS | {"groups": 5, "mixtures": 20, "certificates": 3, "bounds": 200}),
-        "small": Setting(both(*GROWING), GROUPS),
-        "paper": Setting(both(*GROWING), MANY_GROUPS),
-    },
-    measure=measure_groups,
+    scales=settings((both(smoke(TINY)), both(*GROWING)), (FEW_GROUPS, GROUPS, MANY_GROUPS)),
+    measure=regions,
     claims=(
-        Fact(
-            "Theorem 3: convex combinations of inputs of one pattern and class keep the class",
-            partial(_keep_the_class, "convex_changed", "mixtures", ["zero_bias"]),
-        ),
+        Fact(THEOREM_3, partial(_keep_the_class, "convex_changed", "mixtures", ["zero_bias"])),
         Fact("Such guarantees hardly exist in networks with biases (Theorem 3)", _guaranteed_with_biases),
     ),
     tables=one_table((*OF_GROUPS, *PROVED)),
@@ -278,13 +262,7 @@ CONE = replace(
     title="Non-negative mixtures of several images",
     where="beyond Theorem 3",
     scales={scale: replace(one, options={**one.options, "cone": True}) for scale, one in CONVEX_REGION.scales.items()},
-    claims=(
-        Fact(
-            "Without biases non-negative combinations of inputs of one pattern and class keep it too",
-            partial(_keep_the_class, "conic_changed", "mixtures", ["zero_bias"]),
-            beyond_paper=True,
-        ),
-    ),
+    claims=[Fact(CONIC, partial(_keep_the_class, "conic_changed", "mixtures", ["zero_bias"]), beyond_paper=True)],
     criteria=f"Weights of random combinations are up to {10 ** (2 * SPAN):,.0f} to 1.",
     departs=(
         "Not in the paper: without biases its convex region is a cone. A cone is certified by its hull and by scores that "

@@ -15,7 +15,7 @@ from neuronal.data import load
 from neuronal.experiments import Work, estimate
 from neuronal.kernel import empirical_ntk, rates_of_width, relu_ntk
 from neuronal.report import Column, Drawing, Table, table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups, with_error
@@ -168,10 +168,8 @@ WIDTHS = (
 
 def tables(result: Result) -> list[Table]:
     title = f"{title_of(result)}: the limit with biases against the one without"
-    return [
-        table(title, LIMITS, result["result"]["limits"]),
-        table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, _widths(result)),
-    ]
+    finite = table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, _widths(result))
+    return [table(title, LIMITS, result["result"]["limits"]), finite]
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -198,7 +196,7 @@ NTK = Reproduction(
     name="zero_bias/ntk",
     title="Tangent kernels with and without biases",
     where="Remarks 1 and 2, Appendix E",
-    scales={"smoke": Setting(options=SMOKE), "small": Setting(options=SMALL), "paper": Setting(options=PAPER)},
+    scales=settings(options=(SMOKE, SMALL, PAPER)),
     measure=measure,
     claims=(
         _shrinks("Remark 1: with and without biases the kernel converges to a deterministic limit", "to_own_limit"),

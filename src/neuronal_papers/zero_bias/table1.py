@@ -10,15 +10,15 @@ from typing import Any
 
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Work, estimate
+from neuronal.probes import MULTIPLIERS as FACTORS
 from neuronal.report import Drawing, Table
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_band
 from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, Within, paired
 from neuronal_papers.seeds import Row, at, groups, with_error
+from neuronal_papers.tuning import runs_of
 
 BOTH = ("zero_bias", "standard")
-FACTORS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0001)
-"""The contrasts of the test."""
 
 
 def both(*recipes: Recipe) -> tuple[Recipe, ...]:
@@ -40,16 +40,10 @@ IMAGENET_RESNET50 = replace(CIFAR_RESNET18, name="ImageNet ResNet50", model="res
 IMAGENET_RESNET50 = replace(IMAGENET_RESNET50, batch_size=256, crop=0, resized_crop=(0.08, 1.0))
 
 
-def scales(tiny: tuple[Recipe, ...], small: tuple[Recipe, ...], paper: tuple[Recipe, ...] = ()) -> dict[str, Setting]:
-    """What smoke, small and paper train; small is the paper's own setting if there is no other."""
-    return {"smoke": Setting(tiny), "small": Setting(small), "paper": Setting(paper or small)}
-
-
 def smoke(recipe: Recipe) -> Recipe:
     """The same on 8 x 8 digits, once over a fifth of them."""
-    return replace(
-        recipe, data="digits", epochs=1, fraction=0.2, batch_size=64, precision="no", channels_last=False, seeds=(0,)
-    )
+    recipe = replace(recipe, data="digits", epochs=1, fraction=0.2, batch_size=64, seeds=(0,))
+    return replace(recipe, precision="no", channels_last=False)
 
 
 # Points of accuracy, as the next three. Smaller changes over contrasts are none: rounding decides a few near-ties.
@@ -57,7 +51,7 @@ FLAT = 0.5
 # Accuracies no further apart are similar: the largest difference in Table 1, whose rows the paper calls so.
 SIMILAR = 1.55
 # Two networks no further apart are comparable; the paper gives no number.
-COMPARABLE = 3.0
+ALIKE = 3.0
 # A clear difference: of a fall, of a curve from the reported one, of a network that lags.
 CLEAR = 5.0
 # In squared points, over three runs: the paper says that all of its own are below.
@@ -66,18 +60,11 @@ VARIANCE = 0.5
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """Trains every recipe with every seed: accuracy at each contrast, seed by seed, and what failed."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for record in work.records(setting.recipes):
-        name, neuron = record.recipe.name, record.recipe.family
-        row = rows.setdefault(
-            (name, neuron), {"name": name, "neuron": neuron, "seeds": [], "failed": {}, "accuracy": []}
-        )
-        if record.failure:
-            row["failed"][str(record.seed)] = record.failure.reason
-        else:
-            row["seeds"].append(record.seed)
-            row["accuracy"].append(list(record.probes["contrast"]["accuracy"]))
-    return {"rows": list(rows.values())}
+    rows = []
+    for recipe, trained, failed in runs_of(setting.recipes, work):
+        row = {"name": recipe.name, "neuron": recipe.family, "seeds": [one.seed for one in trained], "failed": failed}
+        rows.append(row | {"accuracy": [list(one.probes["contrast"]["accuracy"]) for one in trained]})
+    return {"rows": rows}
 
 
 def _networks(result: Result) -> list[Row]:
@@ -162,7 +149,7 @@ def _lags(lowest: float, highest: float, result: Result) -> list[Case]:
     zero_bias, biased, augmented = _networks(result)
     places = [place for place, factor in enumerate(FACTORS) if lowest <= factor <= highest]
     cases = [_less(augmented, zero_bias, f"at {FACTORS[place]:g}", place) for place in places]
-    if fmean(_less(biased, augmented).values) <= COMPARABLE:
+    if fmean(_less(biased, augmented).values) <= ALIKE:
         return cases
     return [replace(case, label=f"{case.label} (undertrained)", is_open=True) for case in cases]
 
@@ -173,9 +160,7 @@ def tables(result: Result) -> list[Table]:
     for row in filter(at("accuracy"), _networks(result)):
         seeds |= set(row["seeds"])
         estimates = [estimate(values) for values in zip(*row["accuracy"], strict=True)]
-        columns.append(
-            (f"{row['title']} (%)", [with_error(each.mean, each.standard_error) or "" for each in estimates])
-        )
+        columns.append((f"{row['title']} (%)", [with_error(e.mean, e.standard_error) or "" for e in estimates]))
         if row["beside"]:
             columns.append(("reported (%)", [f"{100 * value:.2f}" for value in row["beside"]]))
     head, cells = zip(*columns, strict=True)
@@ -209,7 +194,7 @@ TABLE1_MNIST_FCN = Reproduction(
     name="zero_bias/table1_mnist_fcn",
     title="Accuracy over contrasts, fully connected network on MNIST",
     where="Table 1, rows 1 and 2",
-    scales=scales(both(smoke(MNIST_FCN)), both(MNIST_FCN)),
+    scales=settings((both(smoke(MNIST_FCN)), both(MNIST_FCN))),
     reported=_reported(0.8827, 0.8812, 0.8707, 0.8446, 0.8257, 0.7952, 0.7476, 0.6582, 0.4284, 0.1634, 0.1028, 0.1028),
     measure=measure,
     claims=claims,
@@ -230,7 +215,7 @@ TABLE1_FASHION_CNN = replace(
     name="zero_bias/table1_fashion_cnn",
     title="Accuracy over contrasts, convolutional network on Fashion-MNIST",
     where="Table 1, rows 3 and 4",
-    scales=scales(both(smoke(FASHION_CNN)), both(FASHION_CNN, FASHION_CNN_2, FASHION_CNN_4)),
+    scales=settings((both(smoke(FASHION_CNN)), both(FASHION_CNN, FASHION_CNN_2, FASHION_CNN_4))),
     reported=_reported(0.8902, 0.8910, 0.6710, 0.4012, 0.3252, 0.2416, 0.1791, 0.1246, 0.1012, 0.1, 0.1, 0.1),
     departs=(
         "Our choice: two convolutions, each with a ReLU and a 2 x 2 pool, a hidden layer, inputs in [0, 1], and three "
@@ -245,7 +230,7 @@ TABLE1_CIFAR_RESNET18 = replace(
     name="zero_bias/table1_cifar_resnet18",
     title="Accuracy over contrasts, ResNet-18 without batch norm on CIFAR",
     where="Table 1, rows 5 and 6",
-    scales=scales(both(NARROW_RESNET18), both(SMALL_RESNET18), both(CIFAR_RESNET18)),
+    scales=settings((both(NARROW_RESNET18), both(SMALL_RESNET18), both(CIFAR_RESNET18))),
     reported=_reported(0.6733, 0.6762, 0.1986, 0.0820, 0.0611, 0.0416, 0.0258, 0.0169, 0.0106, 0.0101, 0.0101, 0.0101),
     comparable=("paper",),
     departs=(
@@ -254,15 +239,13 @@ TABLE1_CIFAR_RESNET18 = replace(
         "ones; they and its scales learn at a tenth of the rate. Crops, flips, inputs in [0, 1], bfloat16: our choice."
     ),
 )
+NARROW_RESNET50 = replace(smoke(IMAGENET_RESNET50), model_options={"width": 4})
 TABLE1_IMAGENET_RESNET50 = replace(
     TABLE1_MNIST_FCN,
     name="zero_bias/table1_imagenet_resnet50",
     title="Accuracy over contrasts, ResNet-50 with Fixup on ImageNet",
     where="Table 1, rows 7 and 8",
-    scales={
-        "smoke": Setting(both(replace(smoke(IMAGENET_RESNET50), model_options={"width": 4}))),
-        "paper": Setting(both(IMAGENET_RESNET50)),
-    },
+    scales={"smoke": Setting(both(NARROW_RESNET50)), "paper": Setting(both(IMAGENET_RESNET50))},
     reported=_reported(0.7382, 0.7537, 0.6672, 0.5784, 0.5362, 0.4727, 0.3761, 0.2181, 0.0339, 0.0021, 0.001, 0.001),
     departs=(
         "Images are cut to squares of 224 once (193 GB of memory, then of disk), for tests, where 224 out of 256 is usual, "
@@ -286,7 +269,7 @@ FIXUP_OR_NF = replace(
     name="zero_bias/fixup_vs_nf",
     title="Two scale-invariant ResNets: Fixup and normaliser-free",
     where="Section 2.4",
-    scales=scales(_norms(NARROW_RESNET9), _norms(SMALL_RESNET18), _norms(CIFAR_RESNET18)),
+    scales=settings((_norms(NARROW_RESNET9), _norms(SMALL_RESNET18), _norms(CIFAR_RESNET18))),
     claims=(FLATNESS,),
     reported={},
     criteria=f"Accuracy does not depend on contrast if it changes by at most {FLAT:g} points.",
@@ -302,17 +285,15 @@ AUGMENTATION = replace(
     name="zero_bias/augmented",
     title="Biased networks trained on images of all contrasts, against zero-bias ones trained without",
     where="Section 2.5",
-    scales=scales((*both(smoke(FASHION_CNN)), smoke(AUGMENTED)), (*both(FASHION_CNN), AUGMENTED)),
+    scales=settings(((*both(smoke(FASHION_CNN)), smoke(AUGMENTED)), (*both(FASHION_CNN), AUGMENTED))),
     claims=(
         Claim("Augmented networks are still poor at contrasts up to 0.001", partial(_lags, 0, 0.001), Below(-CLEAR)),
-        Claim(
-            "From 0.25 to 0.01 they are comparable to zero-bias ones", partial(_lags, 0.01, 0.25), Within(COMPARABLE)
-        ),
+        Claim("From 0.25 to 0.01 they are comparable to zero-bias ones", partial(_lags, 0.01, 0.25), Within(ALIKE)),
         Claim("Zero-bias networks need less data: they are ahead at full contrast too", partial(_lags, 1, 1), Below()),
     ),
     reported={},
     criteria=(
-        f"Poor is more than {CLEAR:g} points behind, comparable within {COMPARABLE:g}. Augmented networks are undertrained "
+        f"Poor is more than {CLEAR:g} points behind, comparable within {ALIKE:g}. Augmented networks are undertrained "
         "if at full contrast they are not comparable to themselves without augmentation; then all claims are open."
     ),
     departs=(

@@ -11,7 +11,7 @@ from typing import Any
 
 from neuronal.experiments import Work
 from neuronal.report import Column, Drawing
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, every_seed
 from neuronal_papers.judge import Below, Case, Claim, Result
 from neuronal_papers.seeds import NETWORK, Row
@@ -75,20 +75,16 @@ def figures(result: Result) -> list[Drawing]:
 
 RESNET9 = replace(SMALL_RESNET18, name="CIFAR-10 ResNet9", model="resnet9", epochs=10, crop=0, flip=False, mixup=0.0)
 RESNET9 = replace(RESNET9, lr=0.05, scalar_lr=1.0, probes=())
+THREE = (MNIST_FCN, FASHION_CNN, RESNET9)
+TINY = replace(smoke(MNIST_FCN), epochs=2, seeds=(0, 1))
 CURVES = Reproduction(
     name="zero_bias/training_curves",
     title="Training losses with and without biases",
     where="Figure 5",
-    scales={
-        "smoke": Setting(both(replace(smoke(MNIST_FCN), epochs=2, seeds=(0, 1)))),
-        "small": Setting(both(MNIST_FCN, FASHION_CNN, RESNET9, SMALL_RESNET18)),
-        "paper": Setting(both(MNIST_FCN, FASHION_CNN, RESNET9, CIFAR_RESNET18)),
-    },
+    scales=settings((both(TINY), both(*THREE, SMALL_RESNET18), both(*THREE, CIFAR_RESNET18))),
     measure=measure,
-    claims=(
-        Claim("Losses with and without biases are almost identical", _apart, Below(CLOSE), unit="%", digits=".1f"),
-    ),
-    tables=one_table(COLUMNS, CAPTION, rows="networks"),
+    claims=[Claim("Losses with and without biases are almost identical", _apart, Below(CLOSE), "%", ".1f")],
+    tables=one_table(COLUMNS, CAPTION, rows=lambda result: result["result"]["networks"]),
     figures=figures,
     criteria=f"Losses are almost identical if they differ by less than {CLOSE:g}%.",
     departs=(

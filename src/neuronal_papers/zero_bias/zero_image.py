@@ -13,10 +13,10 @@ from neuronal.convert import from_source, input_shape
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
 from neuronal.report import Column, Drawing
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import NETWORK, NEURON, Row, groups, spread
+from neuronal_papers.seeds import NAMES, Row, groups, rows_of, spread
 from neuronal_papers.zero_bias.table1 import FASHION_CNN, MNIST_FCN, both, smoke
 
 WEIGHTS: Mapping[str, Mapping[str, Any]] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
@@ -59,7 +59,7 @@ def _is_uniform(row: Row) -> bool:
 
 def _beliefs(neuron: str, result: Result) -> Evidence | None:
     """Networks without biases whose beliefs are uniform, or networks with biases whose beliefs are not."""
-    rows = [row for row in result["result"]["rows"] if row["neuron"] == neuron]
+    rows = rows_of(result, neuron=neuron)
     if not rows:
         return None
     against = sum(_is_uniform(row) != (neuron == "zero_bias") for row in rows)
@@ -81,13 +81,8 @@ def _published(result: Result) -> Evidence | None:
     return Evidence(len(rows), sum(map(_is_uniform, rows)) + (not is_in_order), numbers)
 
 
-COLUMNS = (
-    NETWORK,
-    NEURON,
-    Column("seed", "seed"),
-    Column("entropy (1 = uniform)", "entropy", ".4f"),
-    Column("largest probability", "largest", ".4f"),
-)
+BELIEFS = Column("entropy (1 = uniform)", "entropy", ".4f"), Column("largest probability", "largest", ".4f")
+COLUMNS = (*NAMES, Column("seed", "seed"), *BELIEFS)
 
 
 def figures(result: Result) -> list[Drawing]:
@@ -101,24 +96,18 @@ def figures(result: Result) -> list[Drawing]:
 
 
 MODELS = ("timm:resnet18", "timm:resnet50", "timm:resnet152", "timm:efficientnet_b0", "timm:vit_base_patch16_224")
+PUBLISHED = {"models": MODELS, "pretrained": True}
+PREFER = "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily"
 ZERO_IMAGE = Reproduction(
     name="zero_bias/zero_image",
     title="Beliefs at the zero image",
     where="Figure 4",
-    scales={
-        "smoke": Setting(both(smoke(MNIST_FCN))),
-        "small": Setting(both(MNIST_FCN, FASHION_CNN)),
-        "paper": Setting(options={"models": MODELS, "pretrained": True}),
-    },
+    scales=settings((both(smoke(MNIST_FCN)), both(MNIST_FCN, FASHION_CNN), ()), ({}, {}, PUBLISHED)),
     measure=measure,
     claims=(
         Fact("Without biases every class is equally likely at the zero image", partial(_beliefs, "zero_bias")),
         Fact("Networks with biases prefer some classes at the zero image", partial(_beliefs, "standard")),
-        Fact(
-            "Published ResNets, EfficientNet and ViT prefer some classes, EfficientNet less and ViT heavily",
-            _published,
-            reproduce_with="--scale paper",
-        ),
+        Fact(PREFER, _published, reproduce_with="--scale paper"),
     ),
     tables=one_table(COLUMNS),
     figures=figures,

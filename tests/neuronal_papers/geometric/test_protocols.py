@@ -5,15 +5,14 @@ from dataclasses import replace
 from neuronal.experiments import Recipe, Record
 from neuronal.experiments.record import Failure
 from neuronal_papers.core import Setting
-from neuronal_papers.geometric.comparison import measure
-from neuronal_papers.geometric.methods import METHODS, by, method_of
+from neuronal_papers.geometric.comparison import METHODS, by, measure, method_of
 
 BASE = Recipe(name="set", data="boston", protocol="published", holdout=0.0, seeds=(0, 1, 2), probes=(), model="mlp1")
 OPTIONS = {"rates": (0.01, 0.1), "holdout": 0.25, "tuning_seeds": 2}
 
 
 class Made:
-    """Test errors and held-out errors by a rule; remembers what was asked for."""
+    """Test errors and held-out errors by a rule; remembers what was asked for, and in which portions."""
 
     def __init__(self, rule):
         self.rule, self.asked, self.sizes = rule, {}, []
@@ -23,16 +22,15 @@ class Made:
 
     def records(self, recipes):
         cells = [(recipe, seed) for recipe in recipes for seed in recipe.seeds]
-        before = len(self.asked)
+        self.sizes.append(len({*cells} - self.asked.keys()))
         self.asked |= dict.fromkeys(cells)
-        self.sizes.append(len(self.asked) - before)
-        return [self.record(*cell) for cell in cells]
+        return [record(recipe, seed, *self.rule(recipe, seed)) for recipe, seed in cells]
 
-    def record(self, recipe, seed):
-        test, held = self.rule(recipe, seed)
-        failure = Failure(1, recipe.lr, "the loss became nan") if test is None else None
-        metrics = {} if failure else {"rmse": test, "loss": 0.0}
-        return Record(recipe, seed, metrics, ({"holdout_rmse": held},), {}, failure, 1.0, 0.1, "", {})
+
+def record(recipe, seed, test, held):
+    failure = Failure(1, recipe.lr, "the loss became nan") if test is None else None
+    metrics = {} if failure else {"rmse": test, "loss": 0.0}
+    return Record(recipe, seed, metrics, ({"holdout_rmse": held},), {}, failure, 1.0, 0.1, "", {})
 
 
 def both(recipes, options, work):
@@ -45,16 +43,14 @@ def test_clean_goes_by_held_out_data_and_published_by_the_recipe():
     published, clean = both(by(BASE, "SP"), OPTIONS, work)
     assert (published["protocol"], published["rate"], published["values"]) == ("published", 0.01, [0.1, 1.1, 2.1])
     assert (clean["protocol"], clean["rate"], clean["values"]) == ("clean", 0.1, [1.0, 2.0, 3.0])
-    assert [point["value"] for point in clean["tuning"]] == [0.01, 0.1]
-    for recipe, _ in work.asked:
-        assert recipe.holdout == (0.25 if recipe.protocol == "clean" else 0.0)
+    assert [point["value"] for point in clean["tuning"]] == list(OPTIONS["rates"])
+    assert all(recipe.holdout == (0.25 if recipe.protocol == "clean" else 0.0) for recipe, _ in work.asked)
 
 
 def test_every_method_has_the_same_budget_and_all_that_needs_no_choice_is_asked_for_at_once():
     work = Made(lambda recipe, seed: (1.0, 1.0))
     both(by(BASE, *METHODS), OPTIONS, work)
-    counts = {name: sum(method_of(recipe) == name for recipe, _ in work.asked) for name in METHODS}
-    assert len(set(counts.values())) == 1
+    assert len({sum(method_of(recipe) == name for recipe, _ in work.asked) for name in METHODS}) == 1
     # As published with three seeds, two rates with two; then the chosen ones.
     assert [size for size in work.sizes if size] == [len(METHODS) * (3 + 2 * 2), len(METHODS) * 3]
 
@@ -62,8 +58,7 @@ def test_every_method_has_the_same_budget_and_all_that_needs_no_choice_is_asked_
 def test_a_rate_that_fails_is_not_chosen_and_a_method_that_always_fails_has_no_number():
     work = Made(lambda recipe, seed: (None if recipe.lr == 0.1 else 2.0, 1 / recipe.lr))
     assert both(by(BASE, "SP"), OPTIONS, work)[1]["rate"] == 0.01
-    row = both(by(BASE, "SP"), OPTIONS, Made(lambda recipe, seed: (None, 1.0)))[1]
-    assert "values" not in row
+    assert "values" not in both(by(BASE, "SP"), OPTIONS, Made(lambda recipe, seed: (None, 1.0)))[1]
 
 
 def test_rates_of_one_batch_size_are_taken_for_all():
@@ -72,8 +67,6 @@ def test_rates_of_one_batch_size_are_taken_for_all():
     work = Made(lambda recipe, seed: (1.0, recipe.lr if recipe.batch_size == 64 else 1 / recipe.lr))
     clean = both(sizes, OPTIONS | {"tuning_batch": 128}, work)[1::2]
     assert [(row["batch"], row["rate"]) for row in clean] == [(64, 0.1), (64, 0.1), (128, 0.1), (128, 0.1)]
-    tried = [(recipe, seed) for recipe, seed in work.asked if recipe.lr == 0.01 and recipe.protocol == "clean"]
-    assert [(method_of(recipe), recipe.batch_size, seed) for recipe, seed in tried] == [
-        (name, 128, seed) for name in ("SP", "GmP") for seed in (0, 1)
-    ]
+    tried = [(method_of(one), one.batch_size, seed) for one, seed in work.asked if one.lr == 0.01 and one.holdout]
+    assert tried == [("SP", 128, 0), ("SP", 128, 1), ("GmP", 128, 0), ("GmP", 128, 1)]
     assert [row["rate"] for row in both(sizes, OPTIONS, work)[1::2]] == [0.01, 0.01, 0.1, 0.1]

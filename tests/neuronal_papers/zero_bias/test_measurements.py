@@ -6,13 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.probes.contrast import MULTIPLIERS
 from neuronal_papers.core import Setting
 from neuronal_papers.reproduce import read_result, reproduce
 from neuronal_papers.studies import pairs
 from neuronal_papers.zero_bias import REPRODUCTIONS, mixtures, training_curves
 from neuronal_papers.zero_bias.ntk import NTK
-from neuronal_papers.zero_bias.table1 import FACTORS
 from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 from tests.vision import vision
 
@@ -29,10 +27,6 @@ def network(weight, last_weight, last_bias=(0.0, 0.0)):
 IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 QUADRANTS = network(IDENTITY, IDENTITY)
 """One pattern for each quadrant, and in the first one two classes."""
-
-
-def test_the_contrasts_of_the_table_are_those_that_are_measured():
-    assert FACTORS == MULTIPLIERS
 
 
 def test_neighbours_are_the_nearest_of_another_class():

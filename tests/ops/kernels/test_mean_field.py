@@ -296,9 +296,6 @@ def test_solve_takes_them(dtype):
     true.value.backward(g.double())
     torch.testing.assert_close(x.grad.double(), y.grad, rtol=1e-3 + rounding, atol=1e-3)
     torch.testing.assert_close(lam.grad.double(), mu.grad, rtol=1e-3, atol=2e-3)
-    few = solve(a, -0.5, 10.0, max_steps=1)
-    assert not few.converged.any()
-    assert (few.residual > 1e-4).all()
 
 
 def test_what_is_covered():

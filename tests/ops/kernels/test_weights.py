@@ -15,26 +15,20 @@ pytest.importorskip("triton", reason="needs triton")
 pytestmark = pytest.mark.usefixtures("as_on_cuda")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+OPTIONS = {
+    cases.geometric: ({}, {"angles": "poles", "bias": False}),
+    cases.farkas: ({}, {"aggregate": "mean", "cutoff": 0.5}, {"bias": False}),
+}
 BOTH = pytest.mark.parametrize("neuron", ["geometric", "farkas"])
 
 
-@pytest.mark.parametrize("shape", GEOMETRIC)
-def test_geometric_weights(shape):
-    cases.geometric(shape, device=DEVICE)
-    cases.geometric(shape, device=DEVICE, angles="poles", bias=False)
-    if len(shape) == 4:
-        cases.geometric(shape, device=DEVICE, channels_last=True)
-        cases.geometric(shape, device=DEVICE, dtype=torch.bfloat16)
-
-
-@pytest.mark.parametrize("shape", FARKAS)
-def test_farkas_weights(shape):
-    cases.farkas(shape, device=DEVICE)
-    cases.farkas(shape, device=DEVICE, aggregate="mean", cutoff=0.5)
-    cases.farkas(shape, device=DEVICE, bias=False)
-    if len(shape) == 4:
-        cases.farkas(shape, device=DEVICE, channels_last=True)
-        cases.farkas(shape, device=DEVICE, dtype=torch.bfloat16)
+@pytest.mark.parametrize(
+    ("compare", "shape"), [*((cases.geometric, s) for s in GEOMETRIC), *((cases.farkas, s) for s in FARKAS)]
+)
+def test_weights(compare, shape):
+    for_images = ({"channels_last": True}, {"dtype": torch.bfloat16}) if len(shape) == 4 else ()
+    for options in (*OPTIONS[compare], *for_images):
+        compare(shape, device=DEVICE, **options)
 
 
 def network(neuron, *, bias=True):

@@ -106,7 +106,7 @@ def gradients(
     d_rows = torch.empty_like(rows)
     has_bias = g_bias is not None and last is not None
     d_offsets = rows.new_empty(m) if has_bias else None
-    d_last = rows.new_empty(()) if has_bias else None
+    d_last = rows.new_empty(1) if has_bias else None
     grid = (triton.cdiv(n, _COLUMNS), triton.cdiv(m, _ROWS))
     g_bias = g_bias.contiguous() if g_bias is not None else None
     given = (g, g_bias, last, d_rows, d_offsets, d_last) if has_bias else (g, g, rows, d_rows, rows, rows)

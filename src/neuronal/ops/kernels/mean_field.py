@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from neuronal.ops import dispatch
 from neuronal.ops.kernels.launch import on_its_device
@@ -38,6 +39,8 @@ def covers(a: Tensor, tolerance: float, units: int = 0) -> bool:
 def are_called(a: Tensor, tolerance: float, units: int = 0) -> bool:
     """Whether the kernels solve such rows and nobody looks on, so that they are called without an operator around them."""
     watched = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    # Tangents pass through operations of torch only.
+    watched = watched or forward_ad._current_level >= 0
     return not watched and type(a) in (Tensor, nn.Parameter) and covers(a, tolerance, units)
 
 

@@ -1,0 +1,1 @@
+"""Our layers in tests and programs that others wrote for torch's."""
