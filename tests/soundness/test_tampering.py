@@ -130,7 +130,7 @@ def others(value: object, name: str) -> list[object]:
 # Fields that say what a statement is about, how it is shown, or that less holds: with another value it may be as true as
 # before. Whatever is confirmed then is compared with samples of the model.
 ANOTHER = {"a", "b", "points", "x", "low", "high"}
-ANOTHER |= {"witness", "scale", "multipliers", "dead_on_box", "intervals", "parts"}
+ANOTHER |= {"witness", "scale", "multipliers", "dead_on_box", "intervals", "parts", "slopes"}
 
 
 def holds(certificate: Certificate, model: nn.Module) -> bool:

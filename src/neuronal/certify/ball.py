@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from neuronal.certify.backward import Backward
 from neuronal.certify.bounds import OWN, Bounds, gamma, plain_arithmetic
 from neuronal.certify.branch import Budget
 from neuronal.certify.certificate import REMARK, Certificate, Promise
@@ -25,7 +26,11 @@ from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Progr
 
 Norm = Literal[2, "inf"]
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
-TRIES = 14  # halvings of the range in which the largest proved radius lies
+UNITS = 128  # followed back at one bend, or as many as the input has numbers
+STEPS, STRIDE = 2, 0.5  # of the slopes, at the first radius whose margin is near 0
+NEAR = 0.01  # of the lead at the centre
+TRIES = 14  # radii that are tried
+CLOSE = 1e-3  # how near to the largest one that can be proved a radius needs to be
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,8 @@ class BallEvidence:
         norm: Of the ball.
         radius: Proved: every input closer than or at this distance has the class ``label``.
         region: Proved: within this distance the network is affine, and the class is the same.
+        slopes: Of the line below each unit, one tensor for each layer of ReLUs; with these the radius is proved. Any slopes
+            prove something that holds. Empty where the usual ones do.
         region_only: Distance to the nearest kink or change of a pool's winner, up to rounding; not a bound by itself.
         margin_only: Distance to the nearest other class of the affine map around ``x``, up to rounding.
     """
@@ -47,6 +54,7 @@ class BallEvidence:
     norm: Norm
     radius: float
     region: float
+    slopes: tuple[Tensor, ...]
     region_only: float = field(metadata=REMARK)
     margin_only: float = field(metadata=REMARK)
 
@@ -58,7 +66,8 @@ def certify_ball(
 
     Inside the linear region the largest such ball is :math:`\min(\min_j |z_j| / \|\nabla z_j\|_q,\;
     \min_c (f_y - f_c) / \|\nabla (f_y - f_c)\|_q)` with the dual norm q. Beyond it, kinks that may switch are enclosed by
-    parallel lines, and the largest radius at which the class is still proved is looked for by halving.
+    lines, by bounds carried backwards (Note [Backward] of ``backward.py``), and the largest radius at which the class is
+    still proved is looked for.
 
     Args:
         model: Any network ``geometry.lower`` understands. It is run in evaluation mode and not changed.
@@ -97,7 +106,7 @@ def certify_ball(
     if not evidence.radius > 0:
         return unknown("No radius could be proved: the input is at a kink, or two classes are as good as tied.")
     statement = ball(label, evidence.radius, norm)
-    reason = f"Proved by generators; {evidence.region:.6g} of it inside the linear region."
+    reason = f"Proved by linear bounds; {evidence.region:.6g} of it inside the linear region."
     return Certificate("ball", statement, "certified", promise, reason, None, evidence)
 
 
@@ -122,6 +131,20 @@ class _Form:
         return self.rows[:1] + (self.reach + self.rest) * (1 + 8 * OWN) + 8 * OWN * self.rows[:1].abs()
 
 
+def _root(known: list[tuple[float, float]], low: float, high: float) -> float:
+    """Where the margin would be 0 if it were a parabola through the three values nearest to that."""
+    near = sorted(known, key=lambda one: min(abs(one[0] - low), abs(one[0] - high)))[:3]
+    (a, f), (b, g) = near[:2]
+    slope = (g - f) / (b - a)
+    bend = ((near[2][1] - f) / (near[2][0] - a) - slope) / (near[2][0] - b) if len(near) > 2 else 0.0
+    # f + (x - a) (slope + bend (x - b)) = 0, by a few steps of Newton's method.
+    x = a - f / slope if slope else a
+    for _ in range(8):
+        value, change = f + (x - a) * (slope + bend * (x - b)), slope + bend * (2 * x - a - b)
+        x = x - value / change if change else x
+    return x
+
+
 class _Ball:
     """All radii around one input."""
 
@@ -129,23 +152,41 @@ class _Ball:
         self.bounds = Bounds(program, dtype=torch.float64, promise=promise)
         self.x, self.label, self.norm = x.double(), label, norm
         self.region = torch.inf
-        self.bent = False
+        self.bent, self.lead = False, 0.0
+        self.places: dict[int, Tensor] = {}
+        self.slopes: dict[int, Tensor] = {}  # those to start from, of the last margin and of the largest radius
+        self.used: dict[int, Tensor] = {}
+        self.proved: dict[int, Tensor] = {}
 
     def largest(self) -> BallEvidence:
         margin = self._margin(0.0, watch=True)  # also the distances to kinks
         region = self._shrunk(min(self.region, margin))
-        radius = region
-        low, high = region, 4 * margin
-        for _ in range(TRIES):
-            middle = (low + high) / 2 if low > high / 4 else (max(low, high * 2.0**-20) * high) ** 0.5
-            if not low < middle < high:
-                break
-            if self._margin(middle) > 0:
-                low = radius = middle
-            else:
-                high = middle
+        radius = self._search(region, margin)
         radius = max(region, SPARE * radius)
-        return BallEvidence(self.x, self.label, self.norm, radius, region, self.region, margin)
+        slopes = tuple(slope[0] for slope in self.proved.values())
+        return BallEvidence(self.x, self.label, self.norm, radius, region, slopes, self.region, margin)
+
+    def _search(self, region: float, guess: float) -> float:
+        """The largest radius found at which the class is proved, at least ``region``.
+
+        The margin falls with the radius, faster and faster: a parabola through what is known says where it will be 0.
+        """
+        known = [(0.0, self.lead)]
+        low, high = max(region, 0.0), torch.inf
+        radius = max(guess / 2, 1.25 * region)
+        for _ in range(TRIES):
+            if not low < radius < high:
+                break
+            margin = self._margin(radius)
+            low, high = (radius, high) if margin > 0 else (low, radius)
+            self.proved = self.used if margin > 0 else self.proved
+            known.append((radius, margin))
+            root = _root(known, low, high)
+            if high <= low * (1 + CLOSE) or (margin > 0 and root <= radius * (1 + CLOSE)):
+                break
+            middle = (low + high) / 2 if low > high / 4 else (max(low, high * 2.0**-20) * high) ** 0.5
+            radius = root * (1 - CLOSE / 2) if low < root * (1 - CLOSE / 2) < high else min(middle, 2 * radius)
+        return low
 
     def _shrunk(self, radius: float) -> float:
         """The largest of some radii just below the given one that is proved, with no kink inside; 0 if none is."""
@@ -156,23 +197,31 @@ class _Ball:
         return 0.0
 
     def _margin(self, radius: float, *, watch: bool = False) -> float:
-        """A lower bound of the margin in the ball; if ``watch``, the radius at which the affine map's margin is 0."""
+        """A lower bound of the margin in the ball, with the slopes ``used``.
+
+        If ``watch``, the radius at which the margin of the affine map is 0.
+        """
         if not self.bounds.fits(self.x.abs().max().item() + radius):
             return -torch.inf
-        self.bent, self.radius, self.watch = False, radius, watch
+        self.bent, self.radius, self.watch, self.used = False, radius, watch, {}
         size = self.x.numel()
         rows = torch.cat([self.x.view(1, -1), torch.eye(size, dtype=torch.float64, device=self.x.device)])
         rows = rows.view(-1, *self.x.shape)
+        self.back = Backward(self.bounds, self.x, radius, is_box=self.norm == "inf", places=self.places)
         live = {0: self._form(rows, torch.zeros_like(rows[:1]))}
         for step in self.bounds.steps[: self.bounds.end]:
-            live[step.output] = self._apply(step, [live[i] for i in step.inputs])
+            form = live[step.output] = self._apply(step, [live[i] for i in step.inputs])
+            self.back.tell(step, (form.size + form.rest) * (1 + 1e-9))
             for i in step.frees:
                 del live[i]
         last = live[self.bounds.steps[-1].inputs[0] if self.bounds.head is not None else self.bounds.program.output]
         lead = self._lead(last)
         if watch:
+            self.lead = float(lead.rows[0].min())
             return float((lead.rows[0] / self._dual(lead.rows).clamp(min=1e-300)).clamp(min=0).min())
-        return float(lead.low.min())
+        if not self.bent:
+            return float(lead.low.min())
+        return float(torch.maximum(lead.low[0], self._lead_backward(last)).min())
 
     def _dual(self, rows: Tensor) -> Tensor:
         generators = rows[1:]
@@ -190,9 +239,9 @@ class _Ball:
         if isinstance(op, Affine):
             return self._affine(op, form, step.output)
         if isinstance(op, Kink):
-            return self._kink(form, op)
+            return self._kink(form, op, step)
         if isinstance(op, Maximum):
-            return self._maximum(form, forms[1])
+            return self._maximum(form, forms[1], step)
         if isinstance(op, Concat):
             parts = [[getattr(f, name) for f in forms] for name in ("rows", "rest", "reach")]
             return _Form(*(torch.cat(part, op.dim) for part in parts))
@@ -216,9 +265,9 @@ class _Ball:
         off = g * (one.size + one.rest + f * (other.size + other.rest)) + 4 * self.bounds.tiny
         return self._form(one.rows + op.factor * other.rows, one.rest + f * other.rest + off)
 
-    def _kink(self, form: _Form, op: Kink) -> _Form:
+    def _kink(self, form: _Form, op: Kink, step: Step) -> _Form:
         """slope x + (1 - slope) relu(x), the second enclosed by lam x + mu +- mu."""
-        lam, mu = self._lines(form)
+        lam, mu = self._lines(form, step)
         s = op.slope.double()
         lines = s + (1 - s) * lam
         mu = (1 - s).abs() * mu
@@ -231,7 +280,7 @@ class _Ball:
         rows[:1] += torch.where(s <= 1, mu, -mu)
         return self._form(rows, lines.abs() * form.rest + mu + off)
 
-    def _lines(self, form: _Form) -> tuple[Tensor, Tensor]:
+    def _lines(self, form: _Form, step: Step) -> tuple[Tensor, Tensor]:
         low, high = form.low, form.high
         if self.watch:
             slope = self._dual(form.rows)
@@ -239,16 +288,74 @@ class _Ball:
             distance = torch.where(form.rows[1:].any(0), form.rows[:1].abs() / slope.clamp(min=1e-300), torch.inf)
             self.region = min(self.region, distance.min().item())
             return (form.rows[:1] > 0).double(), torch.zeros_like(low)
+        if self.bent and isinstance(step.op, Kink):
+            low, high = self._tightened(step, low, high)
+        self.back.ranges[step.output] = low, high
         on, off = low >= 0, high <= 0
         self.bent |= not bool((on | off).all())
         lam = torch.where(on, 1.0, torch.where(off, 0.0, high / (high - low)))
         return lam, torch.where(on | off, 0.0, -lam * low / 2)
 
-    def _maximum(self, one: _Form, other: _Form) -> _Form:
+    def _tightened(self, step: Step, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """The range of a kink's input, by bounds carried backwards for the units that gain most."""
+        gap = torch.where((low < 0) & (high > 0), -low * high / (high - low), 0.0).flatten()
+        rows = gap.topk(min(int((gap > 0).sum()), max(UNITS, self.x.numel()))).indices
+        if not len(rows):
+            return low, high
+        one = torch.zeros(len(rows), len(gap), dtype=low.dtype, device=low.device)
+        one[torch.arange(len(rows)), rows] = 1.0
+        both = torch.cat([one, -one]).view(-1, *step.shape)
+        below, above = self.back.lower({step.inputs[0]: both}).chunk(2)
+        low, high = low.clone(), high.clone()
+        low.view(-1)[rows] = torch.maximum(low.view(-1)[rows], below)
+        high.view(-1)[rows] = torch.minimum(high.view(-1)[rows], -above)
+        return low, high
+
+    def _lead_backward(self, form: _Form) -> Tensor:
+        y, head = self.label, self.bounds.head
+        eye = torch.eye(self.bounds.steps[-1].shape[0], dtype=torch.float64, device=self.x.device)
+        others = [c for c in range(len(eye)) if c != y]
+        if head is None:
+            return self._lowest({self.bounds.program.output: eye[y] - eye[others]}, eye.new_zeros(()))
+        rule = self.bounds.rounding[self.bounds.steps[-1].output]
+        gap, size = head.weight[y] - head.weight[others], head.weight[y].abs() + head.weight[others].abs()
+        shift = gap.new_zeros(()) if head.shift is None else head.shift[y] - head.shift[others]
+        low = self._lowest({self.bounds.steps[-1].inputs[0]: gap}, shift)
+        off = 2 * rule.share * (size @ (form.size + form.rest)[0]) + 4 * rule.floor.max()
+        return low - off - 8 * OWN * low.abs()
+
+    def _lowest(self, coefficients: dict[int, Tensor], shift: Tensor) -> Tensor:
+        """Lower bounds of the leads, with slopes below ReLUs chosen once the least of them is near 0."""
+        best = self.back.lower(coefficients) + shift
+        worst = best.argmin()
+        layers = [step for step in self.back.steps if isinstance(step.op, Kink) and step.op.is_layer]
+        if not layers or not abs(best[worst]) < NEAR * self.lead:
+            return best
+        if not self.slopes:
+            self._choose({i: c[worst : worst + 1] for i, c in coefficients.items()}, layers)
+        low = self.back.lower(coefficients, self.slopes) + shift
+        if low.min() > best.min():
+            best, self.used = low, dict(self.slopes)
+        return best
+
+    def _choose(self, row: dict[int, Tensor], layers: list[Step]) -> None:
+        """Some steps of gradient ascent for the slopes below ReLUs."""
+        for step in layers:
+            low, high = self.back.ranges[step.output]
+            self.slopes[step.output] = (high > -low).double()
+        for count in range(STEPS):
+            with torch.enable_grad():
+                slopes = [self.slopes[step.output].requires_grad_() for step in layers]
+                gradient = torch.autograd.grad(self.back.lower(row, self.slopes).sum(), slopes, allow_unused=True)
+            for step, slope, change in zip(layers, slopes, gradient, strict=True):
+                stride = 0.0 if change is None else change.sign() * (STRIDE / (1 + count))
+                self.slopes[step.output] = (slope.detach() + stride).clamp(0, 1)
+
+    def _maximum(self, one: _Form, other: _Form, step: Step) -> _Form:
         """The side that always wins, elsewhere other + relu(one - other)."""
         tiny = 8 * OWN * (one.size + other.size)
         gap = self._form(one.rows - other.rows, one.rest + other.rest + tiny)
-        lam, mu = self._lines(gap)
+        lam, mu = self._lines(gap, step)
         rows = torch.lerp(other.rows, one.rows, lam)
         rows[:1] += mu
         rest = torch.lerp(other.rest, one.rest, lam) + mu

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, Promise, require
 from neuronal.certify.check_scaling import check_scaling
-from neuronal.certify.cloud import FLOAT32, OWN, Cloud, Globe, lead
+from neuronal.certify.cloud import FLOAT32, OWN, Cloud, lead
+from neuronal.certify.globe import Globe
 from neuronal.certify.statement import CONE, HULL, SEGMENT, ball
 from neuronal.core.inference import call_on_copy
 
@@ -254,6 +255,7 @@ def check_ball(certificate: Certificate, model: nn.Module) -> None:
     require(type(radius) is float and 0 < radius < inf, "its radius is no positive number")
     require(type(region) is float and 0 <= region <= radius, "its region is not inside of the ball")
     require(certificate.statement == ball(evidence.label, radius, evidence.norm), OTHER_STATEMENT)
+    require(isinstance(evidence.slopes, tuple), "its slopes are no tuple")
     x = _numbers(evidence.x)
     _require_class(model, x, evidence.label)
     require(_margin_in_ball(model, certificate, radius)[0] > 0, "the class is not proved in the ball")
@@ -267,8 +269,17 @@ def _margin_in_ball(model: nn.Module, certificate: Certificate, radius: float) -
     evidence, unit = certificate.evidence, FLOAT32 if certificate.promise == "float32" else 0.0
     x = evidence.x.to(_on_device(model, evidence.x).device).double().unsqueeze(0)
     steps = torch.eye(x.numel(), dtype=x.dtype, device=x.device).view(-1, *x.shape)
+    # Slopes are a proposal: whatever they are, what they prove holds.
+    proposed = [_numbers(slope) for slope in evidence.slopes]
     globe = Globe([x, *steps], torch.zeros_like(x), unit, size=radius, norm=evidence.norm)
-    return _lead(model(globe), evidence.label), globe.bends[0]
+    scores = model(globe)
+    margin = _lead(scores, evidence.label)
+    gap = lead(scores, evidence.label) if isinstance(scores, Globe) and scores.radius.isfinite().all() else None
+    if margin > 0 or not isinstance(gap, Globe) or gap.node is None:
+        return margin, globe.notes.is_bent
+    others = [c for c in range(gap.radius.shape[1]) if c != evidence.label]
+    rows = torch.eye(gap.radius.shape[1], dtype=x.dtype, device=x.device)[others].unsqueeze(1)
+    return max(float(gap.least(rows, given).min()) for given in ({}, globe.chosen(proposed))), globe.notes.is_bent
 
 
 def check_cone(certificate: Certificate, model: nn.Module) -> None:

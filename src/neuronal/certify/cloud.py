@@ -1,9 +1,9 @@
 """A set of inputs sent through a model's own ``forward``: what the checkers use instead of the makers' bounds.
 
 A :class:`Cloud` stands for a tensor. It holds the tensor's values at the vertices of a simplex and a radius, in float64:
-at barycentric coordinates lam the value is within ``radius`` of ``sum_i lam_i rows[i]``. For a :class:`Globe` it is
-within ``radius`` of ``rows[0] + sum_j xi_j rows[j]``, xi in a ball. Every torch function the model calls has one plain
-rule here. Slow and simple on purpose; it shares no code with ``bounds.py`` and ``ball.py``.
+at barycentric coordinates lam the value is within ``radius`` of ``sum_i lam_i rows[i]``. (Balls have a cloud of their
+own: ``globe.py``.) Every torch function the model calls has one plain rule here. Slow and simple on purpose; it shares no
+code with ``bounds.py`` and ``ball.py``.
 
 Rounding: with n roundings for one number, g = gamma_n(2^-53) for this file's own arithmetic plus gamma_n(2^-24) if the
 statement is about the float32 network. A linear rule adds g (|W| (max |value| + radius) + |b|) to |W| radius.
@@ -44,6 +44,8 @@ class NoRule(TypeError):
 
 class Cloud:
     """Looks like a float tensor with a batch of one to the model that computes with it."""
+
+    has_corners = True  # rows are values, and not changes
 
     def __init__(self, rows: Sequence[Tensor], radius: Tensor, unit: float):
         """``unit`` is the unit roundoff of the deployed network, 0 for the real-valued one."""
@@ -140,6 +142,25 @@ class Cloud:
         """Another value over the same set."""
         return Cloud(rows, radius, self.unit)
 
+    def linear_in(
+        self,
+        parents: Sequence[Cloud],
+        linear: Callable[..., Tensor],
+        absolute: Callable[..., Tensor],
+        shift: Any,
+        error: Any,
+    ) -> Cloud:
+        """Told that this is linear(*parents) + shift, up to ``error``; whoever wants to know overrides it."""
+        return self
+
+    def bent_from(self, parents: Sequence[Cloud], slope: Any, low: Tensor, high: Tensor, *, is_layer: bool) -> Cloud:
+        """Told that this is a kink, or the larger of two, which the sign of something in [low, high] decides."""
+        return self
+
+    def range(self) -> tuple[Tensor, Tensor]:
+        """What decides at a bend lies between these."""
+        return self.low(), self.high()
+
     def moved(self, linear: Callable[[Tensor], Tensor], shift: Any = 0.0) -> list[Tensor]:
         """The rows of linear(value) + shift."""
         return [linear(row) + shift for row in self.rows]
@@ -169,33 +190,9 @@ class Cloud:
         g = 2 * n * OWN / (1 - n * OWN) + n * self.unit / (1 - n * self.unit)
         size = absolute(self.size_bound) + abs(shift)
         # Products of numbers that are not zero may be too small for the network's arithmetic.
-        radius = absolute(self.radius) + g * size + n * torch.where(size > 0, TINY, 0.0)
-        return self.like(self.moved(linear, shift), radius * UP)
-
-
-class Globe(Cloud):
-    """Over a ball: ``rows[0]`` is the value at its centre, the others say how it changes with each number of the input."""
-
-    def __init__(self, rows: Sequence[Tensor], radius: Tensor, unit: float, *, size: float, norm: object):
-        super().__init__(rows, radius, unit)
-        self.ball, self.norm_of_ball = size, norm
-        self.bends = [False]  # whether a ReLU anywhere has inputs of both signs
-
-    def like(self, rows: Sequence[Tensor], radius: Tensor) -> Cloud:
-        result = Globe(rows, radius, self.unit, size=self.ball, norm=self.norm_of_ball)
-        result.bends = self.bends
-        return result
-
-    def moved(self, linear: Callable[[Tensor], Tensor], shift: Any = 0.0) -> list[Tensor]:
-        return [linear(self.rows[0]) + shift, *map(linear, self.rows[1:])]
-
-    def ends(self) -> tuple[Tensor, Tensor]:
-        """By Hoelder's inequality: the dual norm of the largest-entry norm sums absolute values."""
-        change = torch.stack(self.rows[1:])
-        # Squares may underflow, each by less than TINY squared.
-        round_norm = change.square().sum(0).sqrt() + TINY * len(change)
-        reach = (change.abs().sum(0) if self.norm_of_ball == "inf" else round_norm) * self.ball * UP
-        return self.rows[0] - reach, self.rows[0] + reach
+        error = g * size + n * torch.where(size > 0, TINY, 0.0)
+        result = self.like(self.moved(linear, shift), (absolute(self.radius) + error) * UP)
+        return result.linear_in([self], linear, absolute, shift, error)
 
 
 def lead(scores: Cloud, label: int) -> Cloud:
@@ -203,7 +200,15 @@ def lead(scores: Cloud, label: int) -> Cloud:
     if scores.origin is None:
         off = scores.radius + scores.radius[:, label : label + 1]
         size = scores.size_bound + scores.size_bound[:, label : label + 1]
-        return scores.like(scores.moved(lambda row: row[:, label : label + 1] - row), (off + 8 * OWN * size) * UP)
+
+        def gaps(row: Tensor) -> Tensor:
+            return row[:, label : label + 1] - row
+
+        def sums(row: Tensor) -> Tensor:
+            return row[:, label : label + 1] + row
+
+        result = scores.like(scores.moved(gaps), (off + 8 * OWN * size) * UP)
+        return result.linear_in([scores], gaps, sums, 0.0, 0.0)
     x, w, shift = scores.origin
     gap, weight = w[label] - w, w[label].abs() + w.abs()
     both = shift[label] - shift if isinstance(shift, Tensor) else 0.0
@@ -211,7 +216,9 @@ def lead(scores: Cloud, label: int) -> Cloud:
     n = w.shape[1] + 10
     # Deployed, the two scores are rounded one by one.
     size = x.size_bound @ weight.T + (shift[label].abs() + shift.abs() if isinstance(shift, Tensor) else 0.0)
-    return x.like(difference.rows, (difference.radius + (n * (x.unit + OWN) * 1.1) * size) * UP)
+    off = (n * (x.unit + OWN) * 1.1) * size
+    result = x.like(difference.rows, (difference.radius + off) * UP)
+    return result.linear_in([difference], Tensor.clone, Tensor.clone, 0.0, off)
 
 
 def _wide(value: Any) -> Any:
@@ -226,6 +233,11 @@ def copied(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
         result = x.like([func(row, *args, **kwargs) for row in x.rows], func(x.radius, *args, **kwargs))
         result.changes, result.seen = x.changes, x.seen
+
+        def apply(row: Tensor) -> Tensor:
+            return func(row, *args, **kwargs)
+
+        result.linear_in([x], apply, apply, 0.0, 0.0)
         return result.note("positions", x)
 
     return rule
@@ -258,7 +270,8 @@ def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
             w[0].numel() + 1,
         )
         if func is F.linear:
-            result.origin = (input.like(input.rows, input.radius), w, shift)  # whatever becomes of the input
+            kept = input.like(input.rows, input.radius).linear_in([input], Tensor.clone, Tensor.clone, 0.0, 0.0)
+            result.origin = (kept, w, shift)  # whatever becomes of the input
         names = ("stride", "padding", "dilation", "groups")
         return result.note("weights", input, w, bias, dict(zip(names, args, strict=False)) | kwargs)
 
@@ -279,7 +292,9 @@ def add(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
     size = x.size_bound + abs(alpha) * other.size_bound
     rows = [a + alpha * b for a, b in zip(x.rows, other.rows, strict=True)]
     rest = g * size + torch.where(size > 0, TINY, 0.0)
-    return x.like(rows, (x.radius + abs(alpha) * other.radius + rest) * UP).note("sum", x, other, alpha)
+    result = x.like(rows, (x.radius + abs(alpha) * other.radius + rest) * UP)
+    result.linear_in([x, other], lambda a, b: a + alpha * b, lambda a, b: a + abs(alpha) * b, 0.0, rest)
+    return result.note("sum", x, other, alpha)
 
 
 def sub(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
@@ -316,33 +331,34 @@ def batch_norm(
     return scaled(centred, scale.view(shape), 0.0 if bias is None else _wide(bias).view(shape), terms=8)
 
 
-def lines(x: Cloud) -> tuple[Tensor, Tensor]:
+def lines(x: Cloud, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """lam and mu such that relu(x) is within mu of lam x + mu, which has no error where x has one sign."""
-    low, high = x.low(), x.high()
     on, off = low >= 0, high <= 0
-    if isinstance(x, Globe):
-        x.bends[0] |= not bool((on | off).all())
     lam = torch.where(on, 1.0, torch.where(off, 0.0, high / (high - low)))
     return lam, torch.where(on | off, 0.0, -lam * low / 2 * UP + 16 * OWN * x.size_bound)
 
 
-def relu(x: Cloud, inplace: bool = False) -> Cloud:
+def relu(x: Cloud, inplace: bool = False, *, is_layer: bool = False) -> Cloud:
     """Between two parallel lines; or, where the radius is most of it, anywhere in [0, high]."""
-    lam, mu = lines(x)
-    radius, half = lam * x.radius + mu, x.high() / 2 * UP
-    if not isinstance(x, Globe):
+    low, high = x.range()
+    lam, mu = lines(x, low, high)
+    radius, half = lam * x.radius + mu, high / 2 * UP
+    if x.has_corners:
         is_flat = (mu > 0) & (radius > half)
         lam, mu = torch.where(is_flat, 0.0, lam), torch.where(is_flat, half, mu)
         radius = torch.where(is_flat, half, radius)
-    return x.like(x.moved(lambda row: lam * row, mu), radius * UP)
+    result = x.like(x.moved(lambda row: lam * row, mu), radius * UP)
+    return result.bent_from([x], 0.0, low, high, is_layer=is_layer)
 
 
 def kink(x: Cloud, slope: Any) -> Cloud:
     """slope x + (1 - slope) relu(x), the second between two parallel lines."""
-    lam, mu = lines(x)
+    low, high = x.range()
+    lam, mu = lines(x, low, high)
     line, rest = slope + (1 - slope) * lam, abs(1 - slope) * mu
     off = (20 * OWN + 3 * x.unit) * (2 + abs(slope)) * x.size_bound + TINY
-    return x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
+    result = x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
+    return result.bent_from([x], slope, low, high, is_layer=False)
 
 
 def prelu(x: Cloud, weight: Tensor) -> Cloud:
@@ -352,7 +368,9 @@ def prelu(x: Cloud, weight: Tensor) -> Cloud:
 
 def maximum(x: Cloud, other: Cloud) -> Cloud:
     """The side that always wins; elsewhere other + relu(x - other), or the interval where that is narrower."""
-    lam, mu = lines(add(x, mul(other, -1.0)))
+    gap = add(x, mul(other, -1.0))
+    ends = gap.range()
+    lam, mu = lines(gap, *ends)
     first, second = x.low() >= other.high(), other.low() >= x.high()
     low, high = torch.maximum(x.low(), other.low()), torch.maximum(x.high(), other.high())
     size = 32 * OWN * (x.size_bound + other.size_bound)
@@ -369,7 +387,8 @@ def maximum(x: Cloud, other: Cloud) -> Cloud:
         pick(a, b, lam * a + (1 - lam) * b + c, d)
         for a, b, c, d in zip(x.rows, other.rows, raised, middle, strict=True)
     ]
-    return x.like(rows, pick(x.radius, other.radius, bent * UP, width * UP))
+    result = x.like(rows, pick(x.radius, other.radius, bent * UP, width * UP))
+    return result.bent_from([x, other], 0.0, *ends, is_layer=False)
 
 
 def minimum(x: Cloud, other: Cloud) -> Cloud:
@@ -378,7 +397,7 @@ def minimum(x: Cloud, other: Cloud) -> Cloud:
 
 def rectified(x: Cloud, inplace: bool = False) -> Cloud:
     """A ReLU of the model, and not one that another rule is made of."""
-    return relu(x).note("relu", x)
+    return relu(x, is_layer=True).note("relu", x)
 
 
 def clamp(x: Cloud, min: Any = None, max: Any = None) -> Cloud:
@@ -411,8 +430,7 @@ def _pool(rank: int) -> Callable[..., Cloud]:
         sizes = list(shape)
         reach = [(sizes[i] - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i] for i, n in enumerate(x.radius.shape[-rank:])]
         pads = [n for i in reversed(range(rank)) for n in (p[i], max(reach[i], 0))]
-        around = F.pad(torch.zeros_like(x.radius), pads, value=-FAR)
-        whole = x.like(x.moved(lambda row: F.pad(row, pads), around), F.pad(x.radius, pads))
+        whole = pad(x, pads, value=-FAR)
         best: Cloud | None = None
         for place in torch.cartesian_prod(*[torch.arange(n) for n in k]).view(-1, rank).tolist():
             cut = [slice(o * d[i], o * d[i] + (sizes[i] - 1) * s[i] + 1, s[i]) for i, o in enumerate(place)]
@@ -462,7 +480,12 @@ def cat(clouds: Sequence[Cloud], dim: int = 0) -> Cloud:
     if not all(isinstance(c, Cloud) for c in clouds):
         raise NoRule("The checker has no rule for constants put beside values that depend on the input.")
     rows = [torch.cat(parts, dim) for parts in zip(*(c.rows for c in clouds), strict=True)]
-    return clouds[0].like(rows, torch.cat([c.radius for c in clouds], dim))
+    result = clouds[0].like(rows, torch.cat([c.radius for c in clouds], dim))
+
+    def join(*parts: Tensor) -> Tensor:
+        return torch.cat(parts, dim)
+
+    return result.linear_in(clouds, join, join, 0.0, 0.0)
 
 
 def pad(x: Cloud, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Cloud:
@@ -470,7 +493,8 @@ def pad(x: Cloud, pad: Sequence[int], mode: str = "constant", value: float | Non
         return F.pad(row, list(pad), mode)
 
     shift = 0.0 if not value else F.pad(torch.zeros_like(x.radius), list(pad), mode, value)
-    return x.like(x.moved(around, shift), around(x.radius))
+    result = x.like(x.moved(around, shift), around(x.radius))
+    return result.linear_in([x], around, around, shift, 0.0)
 
 
 def converted(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
@@ -501,7 +525,9 @@ COPIES: tuple[str, ...] = (
     "expand",
 )
 COPIES += ("narrow", "unflatten", "swapaxes", "movedim")
-RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for name in (*COPIES, "flip", "detach")}
+RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for name in (*COPIES, "flip")} | {
+    "detach": copied(Tensor.clone)
+}
 RULES |= {name: weighted(getattr(F, name)) for name in ("linear", "conv1d", "conv2d", "conv3d")}
 RULES |= {f"max_pool{n}d": _pool(n) for n in (1, 2, 3)}
 RULES |= {f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (1, 2, 3)} | {"amax": amax}
