@@ -18,12 +18,7 @@ REFUSED = {
     **{(name, "farkas"): (ValueError, "Use nn.") for name in ("dcgan", "siamese", "denoising", "ppo")},
 }
 # See tests/peers/test_torch_modules.py; the kinds are the ways.
-LOST = "a write to a computed weight is lost"
 EXPECTED = expected(
-    ("dcgan super_resolution", "geometric", LOST),
-    ("super_resolution", "farkas", LOST),
-    ("dcgan", "farkas", LOST, "converted"),
-    ("ppo", "geometric", LOST, "replaced"),
     ("gpt", "geometric farkas", "tied to a weight that is computed", "replaced"),
 )
 

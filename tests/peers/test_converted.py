@@ -27,15 +27,13 @@ EXPECTED = expected(
     ("torchao lora", "geometric farkas implicit_bias", "knows torch's own class and its subclasses"),
     ("torchinfo", "geometric farkas", "counts parameters called weight"),
     ("fvcore", "farkas", "cannot read concatenated rows"),
-    ("init", "geometric farkas", "a write to a computed weight is lost"),
-    ("onnx onnx_dynamic", "geometric", "no product in ONNX"),
     ("onnx onnx_dynamic", "implicit_bias", "no solved layer in ONNX"),
     (
         "onnx_of_standard dynamic_int8_of_standard lirpa_of_standard",
         "implicit_bias",
         "no plain layer couples its units",
     ),
-    ("opacus opacus_functorch private_training", "farkas implicit_bias", "opacus takes no layers with buffers"),
+    ("opacus opacus_functorch private_training", "implicit_bias", "opacus takes no layers with buffers"),
     ("deeplift", "implicit_bias", "a coupling is no rule of DeepLift"),
 )
 # Of torch and the dev extra alone, and quick.

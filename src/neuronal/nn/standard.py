@@ -71,10 +71,11 @@ def named(wrong: RuntimeError, layer: nn.Module) -> RuntimeError:
 
 
 def check_sizes(layer: type, *sizes: object) -> None:
-    """``ValueError``, in one line, for numbers of features or channels that are none."""
+    """One line for numbers of features or channels that are none; the class of the error is torch's."""
     for size in sizes:
         if not isinstance(size, SupportsIndex) or index(size) < 0:
-            raise ValueError(f"sizes of {layer.__name__} need to be whole numbers from 0, got {size!r}.")
+            wrong = RuntimeError if isinstance(size, SupportsIndex) else TypeError
+            raise wrong(f"sizes of {layer.__name__} need to be whole numbers from 0, got {size!r}.")
 
 
 class StandIn(nn.Module):
