@@ -1,8 +1,10 @@
 """``./run`` with a pretended Python: what it installs when, and what it hands on."""
 
 import os
+import re
 import shutil
 import subprocess
+import tomllib
 
 import pytest
 
@@ -96,3 +98,16 @@ def test_a_broken_environment_is_made_anew(checkout, left):
 
 def test_cdpath_does_not_lead_astray(checkout):
     assert call(checkout, "neurons", CDPATH=str(checkout.parent))[1][-1] == "neuronal neurons"
+
+
+def test_every_direct_dependency_of_dev_is_pinned():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted, todo = set(), [*extras["dependencies"], *extras["optional-dependencies"]["dev"]]
+    for line in todo:
+        name, more = re.match(r"([\w-]+)(?:\[(.*)\])?", line).groups()
+        if name == "neuronal":
+            todo += [one for extra in more.split(",") for one in extras["optional-dependencies"][extra]]
+        else:
+            wanted.add(name)
+    pinned = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line[0] != "#")
+    assert sorted(pinned) == sorted(wanted)
