@@ -145,7 +145,7 @@ class Balance(nn.Module):
         if self.rule == "max":
             above = self.last - closing_bias(self.offsets, multipliers, 0.0, self.cutoff)
             # A bias that is exactly what is needed, as in a block that starts with zeros, is trained. The gradient of clamp
-            # is 1 there up to torch 2.14, and 0 from 2.15 on.
+            # there is 1 in torch 2.13 and 0 in torch 2.15.
             return torch.where(above < 0, 0.0, above)
         return F.softplus(self.last) + self.margin
 
