@@ -10,8 +10,9 @@ from torch import nn
 from neuronal.certify.activity import NetworkActivity
 from neuronal.certify.ball import BallEvidence
 from neuronal.certify.certificate import Certificate, Confirmation, NotConfirmed
-from neuronal.certify.check_activity import check_layer, check_network
+from neuronal.certify.check_activity import check_network
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment
+from neuronal.certify.check_layer_activity import check_layer
 from neuronal.certify.check_lipschitz import check_lipschitz
 from neuronal.certify.check_scaling import check_scaling
 from neuronal.certify.layer_activity import LayerActivity

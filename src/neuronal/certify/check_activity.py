@@ -1,4 +1,4 @@
-"""Verifies certificates of activity: multipliers in rational numbers, boxes by intervals through the model's own forward.
+"""Verifies certificates of activity of a network, ReLU by ReLU: boxes by intervals through the model's own forward.
 
 It shares no code with those who make them: neither the units they read off a layer nor the program they lower a network to.
 """
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite, prod
 from typing import Any
 
 import torch
@@ -17,184 +16,22 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, require
+from neuronal.certify.check_layer_activity import (
+    box_of,
+    closing_multipliers,
+    dead_units_of,
+    is_changed,
+    least_on_box,
+    pulled_through,
+    rationals,
+    require_multipliers,
+)
 from neuronal.certify.cloud import Cloud
-from neuronal.certify.statement import layer_activity, network_activity
+from neuronal.certify.statement import network_activity
 from neuronal.core.inference import call_on_copy
 
 # Batch norms are put together in float64: a few of its roundings are not ours to see.
 SLACK = Fraction(1, 10**12)
-
-
-# A layer
-
-
-def check_layer(certificate: Certificate, layer: nn.Module) -> None:
-    """Raises ``NotConfirmed`` unless the multipliers prove it, or the witness silences the layer."""
-    evidence = certificate.evidence
-    require(not _is_changed(layer), "the layer has hooks, or a forward of its own")
-    require(isinstance(evidence.cutoff, int | float) and isfinite(evidence.cutoff), "its cutoff is no number")
-    matrix = _Matrix(layer)
-    require(evidence.units == matrix.units and type(evidence.units) is int, "the layer has another number of units")
-    words = {"in_box": evidence.low is not None, "at_positions": bool(matrix.patch)}
-    require(certificate.statement == layer_activity(evidence.units, evidence.cutoff, **words), OTHER_STATEMENT)
-    require(
-        certificate.promise == "real" and evidence.verdict == certificate.verdict, "its evidence says something else"
-    )
-    box = None if evidence.low is None and evidence.high is None else _box(evidence, (matrix.columns,))
-    for unit in _dead(evidence, matrix.units, box):
-        assert box is not None
-        row, constant = matrix.pulled_back([Fraction(int(i == unit)) for i in range(matrix.units)])
-        most = -_least([-v for v in row], -constant, *box, matrix.is_padded)
-        require(most <= Fraction(evidence.cutoff), f"unit {unit} is not dead on the box")
-    if certificate.verdict == "refuted":
-        require(evidence.by == "" and evidence.multipliers is None, "it is refuted and has a proof")
-        _require_silence(layer, certificate.witness, evidence.cutoff, box, matrix)
-        return
-    require(certificate.witness is None, "it is certified and has a witness against it")
-    cutoff, lam = Fraction(evidence.cutoff), _rationals(evidence.multipliers)
-    if evidence.by == "construction":
-        require(lam == _closing(layer, cutoff), "the layer does not promise it with these multipliers")
-        return
-    _require_multipliers(lam, matrix.units)
-    row, constant = matrix.pulled_back(lam)
-    if evidence.by == "box" and box is not None:
-        require(_least(row, constant, *box, matrix.is_padded) > cutoff * sum(lam), "its multipliers do not prove it")
-    else:
-        require(evidence.by == "rationals", f"it is shown by {evidence.by!r}, which is nothing known")
-        require(not any(row) and constant > cutoff * sum(lam), "its multipliers do not cancel the weights")
-
-
-class _Matrix:
-    """What the units of a layer compute of their inputs, in rational numbers."""
-
-    def __init__(self, layer: Any):
-        self.layer = layer
-        if hasattr(layer, "channels") and hasattr(layer, "widen"):  # closes a sum; every position by itself
-            self.columns, self.patch, self.is_padded = layer.channels, (layer.channels, 1, 1), False
-            self.units = layer.balance.num_free + 1
-            return
-        is_matrix = hasattr(layer, "in_features")
-        self.units = layer.out_features if is_matrix else layer.out_channels
-        self.patch = () if is_matrix else (layer.in_channels, *layer.kernel_size)
-        self.columns = layer.in_features if is_matrix else prod(self.patch)
-        padding = getattr(layer, "padding", 0)
-        none = (0, (0,), (0, 0), (0, 0, 0), "valid")
-        self.is_padded = getattr(layer, "padding_mode", "") == "zeros" and padding not in none
-
-    def pulled_back(self, lam: list[Fraction]) -> tuple[list[Fraction], Fraction]:
-        """lam'(W v + b) as a row on v and a constant, exactly."""
-        layer = self.layer
-        if hasattr(layer, "channels") and hasattr(layer, "widen"):
-            free = _rationals(layer.balance.multipliers)
-            row = [lam[i] - lam[-1] * free[i] for i in range(len(free))] + [Fraction(0)] * (self.columns - len(free))
-            biases = _rationals(layer.balance.bias.detach())
-            return row, sum((a * b for a, b in zip(lam, biases, strict=True)), Fraction(0))
-        if getattr(layer, "activation", None) == "relu":
-            return _through(lam, layer.direction().view(layer.weight.shape), layer.offset, getattr(layer, "groups", 1))
-        plain: Any = layer.to_standard() if hasattr(layer, "to_standard") else layer
-        constant = Fraction(0)
-        for part in reversed(list(plain) if isinstance(plain, nn.Sequential) else [plain]):
-            lam, more = _through(lam, part.weight, part.bias, getattr(part, "groups", 1))
-            constant += more
-        return lam, constant
-
-
-def _require_silence(layer: Any, x: Any, cutoff: float, box: Sequence[Tensor] | None, matrix: _Matrix) -> None:
-    """The witness, an input of the box in the layer's own precision, leaves a position without an active unit."""
-    own: Tensor = next(layer.parameters())
-    require(isinstance(x, Tensor) and x.dtype == own.dtype and x.isfinite().all(), "it has no witness of its precision")
-    require(len(x) == 1 and x.dim() == (len(matrix.patch) + 1 if matrix.patch else 2), "its witness is not one input")
-    if box is not None:
-        # The box of a patch has one interval per channel, the widest.
-        low, high = (side.view(x.shape[1], -1) for side in box)
-        inside = x[0].double().cpu().reshape(x.shape[1], -1)
-        held = (inside >= low.amin(1, keepdim=True)) & (inside <= high.amax(1, keepdim=True))
-        require(held.all(), "its witness is not in the box")
-    z = call_on_copy(layer, x)
-    active = z != 0 if getattr(layer, "activation", None) == "relu" else z.double() > cutoff
-    require(not active.any(dim=1).all(), "its witness leaves no position without an active unit")
-
-
-def _box(evidence: Any, shape: tuple[int, ...] | None = None) -> tuple[Tensor, Tensor]:
-    """Both sides in float64, if they are a box."""
-    low, high = evidence.low, evidence.high
-    require(isinstance(low, Tensor) and isinstance(high, Tensor), "its box has no sides")
-    require(low.is_floating_point() and high.is_floating_point(), "its box has sides that are not numbers")
-    low, high = low.double().cpu(), high.double().cpu()
-    require(low.shape == high.shape and (shape is None or low.shape == shape), "its box has another shape")
-    require(low.isfinite().all() and high.isfinite().all() and (low <= high).all(), "its box has no inside")
-    return low, high
-
-
-def _dead(evidence: Any, units: int, box: object) -> tuple[int, ...]:
-    dead = () if evidence.dead_on_box is None else evidence.dead_on_box
-    named = isinstance(dead, tuple) and all(type(i) is int and 0 <= i < units for i in dead)
-    require(named and (box is not None or evidence.dead_on_box is None), "its dead units are none")
-    return tuple(dead)
-
-
-def _is_changed(layer: nn.Module) -> bool:
-    """Whether something else than torch or this library says what the layer computes."""
-    return bool(layer._forward_hooks or layer._forward_pre_hooks) or layer.forward.__module__.partition(".")[0] not in (
-        "torch",
-        "neuronal",
-    )
-
-
-def _rationals(values: Any) -> list[Fraction]:
-    if values is None:
-        return []
-    return [
-        Fraction(v) for v in (values.detach().double().flatten().tolist() if isinstance(values, Tensor) else values)
-    ]
-
-
-def _require_multipliers(lam: list[Fraction], units: int) -> None:
-    require(len(lam) == units and min(lam) >= 0 and any(lam), "its multipliers are not one per unit, or negative")
-
-
-def _closing(layer: nn.Module, cutoff: Fraction) -> list[Fraction] | None:
-    """The multipliers of a Farkas layer whose weighted sum of biases is above the cutoff's share, in real numbers."""
-    balance: Any = getattr(layer, "balance", None)
-    if balance is None or balance.offsets is None:
-        return None
-    lam = _rationals(balance.multipliers)
-    own, total = Fraction(balance.cutoff), sum(lam) + 1
-    if min(lam) <= 0:
-        return None
-    if balance.rule == "softplus":
-        # softplus is positive, so the margin alone is below the slack.
-        holds = Fraction(balance.margin) + (own - cutoff) * total > 0
-    else:
-        weighted = sum(a * b for a, b in zip(lam, _rationals(balance.offsets), strict=True))
-        holds = max(own * total, Fraction(balance.last.item()) + weighted) > cutoff * total
-    return [*lam, Fraction(1)] if holds else None
-
-
-def _through(lam: list[Fraction], weight: Tensor, bias: Tensor | None, groups: int) -> tuple[list[Fraction], Fraction]:
-    rows = weight.detach().double().cpu()
-    per_group = len(rows) // groups
-    row: list[Fraction] = []
-    for group in range(groups):
-        part = rows[group * per_group : (group + 1) * per_group].flatten(1).tolist()
-        shares = lam[group * per_group : (group + 1) * per_group]
-        used = [(a, r) for a, r in zip(shares, part, strict=True) if a]
-        row += [sum((a * Fraction(r[j]) for a, r in used), Fraction(0)) for j in range(rows[0].numel())]
-    constant = Fraction(0)
-    if bias is not None:
-        constant = sum((a * b for a, b in zip(lam, _rationals(bias), strict=True)), Fraction(0))
-    return row, constant
-
-
-def _least(row: list[Fraction], constant: Fraction, low: Tensor, high: Tensor, padded: bool) -> Fraction:
-    """The smallest value of row · v + constant on the box; where there is padding v may be zero as well."""
-    for g, a, b in zip(row, _rationals(low), _rationals(high), strict=True):
-        choices = [g * a, g * b, *([Fraction(0)] if padded else [])]
-        constant += min(choices)
-    return constant
-
-
-# A network
 
 
 @dataclass(frozen=True)
@@ -296,7 +133,7 @@ def check_network(certificate: Certificate, model: nn.Module) -> None:
     require(isinstance(layers, tuple) and layers, "it is about no layer")
     require(certificate.statement == network_activity(len(layers)), OTHER_STATEMENT)
     require(certificate.promise == "real", "it is about real numbers only")
-    low, high = _box(evidence)
+    low, high = box_of(evidence)
     verdicts = {one.verdict for one in layers}
     wanted = {"certified"} if certificate.verdict == "certified" else {"certified", "refuted", "unknown"}
     require(verdicts <= wanted and certificate.verdict in verdicts, "its layers say something else")
@@ -329,9 +166,9 @@ def _farkas_outputs(model: nn.Module) -> Iterator[None]:
 
     def mark(layer: nn.Module, _: Any, output: Any) -> None:
         if isinstance(output, Traced):
-            output.made = Closed(_closing(layer, Fraction(0)))
+            output.made = Closed(closing_multipliers(layer, Fraction(0)))
 
-    layers = [module for module in model.modules() if hasattr(module, "balance") and not _is_changed(module)]
+    layers = [module for module in model.modules() if hasattr(module, "balance") and not is_changed(module)]
     handles = [layer.register_forward_hook(mark) for layer in layers]
     try:
         yield
@@ -347,7 +184,7 @@ def _require_layer(one: Any, relu: Rectified) -> None:
     require(one.units == len(low) and type(one.units) is int, f"a ReLU has {len(low)} units, it speaks of {one.units}")
     require(one.cutoff == 0, "units of networks are active above 0")
     require(one.low is None and one.high is None, "a layer of a network has no box of its own")
-    for unit in _dead(one, one.units, relu):
+    for unit in dead_units_of(one, one.units, relu):
         require((high[unit] <= 0).all() or _is_dead(relu.made, unit, one.units), f"unit {unit} is not dead on the box")
     if one.verdict != "certified":
         require(one.by == "" and one.multipliers is None, "a layer that is not certified has a proof")
@@ -355,13 +192,13 @@ def _require_layer(one: Any, relu: Rectified) -> None:
     if one.by == "interval":
         require(one.multipliers is None and low.amax(0).min() > 0, "no unit is above zero on the whole box")
         return
-    lam = _rationals(one.multipliers)
+    lam = rationals(one.multipliers)
     made = _without_what_is_positive(relu.made)
     if one.by == "construction":
         require(lam and lam == _promised(made), "no Farkas layer promises it with these multipliers")
         return
     require(one.by == "box", f"it is shown by {one.by!r}, which is nothing known")
-    _require_multipliers(lam, one.units)
+    require_multipliers(lam, one.units)
     sums = _weighted_sum(made, lam)
     require(sums is not None, "its multipliers are not those of a linear layer")
     assert sums is not None
@@ -403,7 +240,7 @@ def _weighted_sum(made: object, lam: list[Fraction]) -> Fraction | None:
     if not isinstance(made, Weights):
         return None
     options = made.options
-    row, more = _through(lam, made.weight, made.bias, options.get("groups", 1))
+    row, more = pulled_through(lam, made.weight, made.bias, options.get("groups", 1))
     low, high = made.low[0], made.high[0]
     if made.is_convolution:
         size = made.weight[0, 0].numel()
@@ -414,8 +251,8 @@ def _weighted_sum(made: object, lam: list[Fraction]) -> Fraction | None:
     padding = options.get("padding", 0)
     padded = made.is_convolution and padding not in (0, (0,), (0, 0), (0, 0, 0), "valid")
     reach = torch.maximum(low.abs(), high.abs())
-    slack = sum((abs(g) * r for g, r in zip(row, _rationals(reach), strict=True)), Fraction(1)) * SLACK
-    return _least(row, constant + more, low, high, padded) - slack
+    slack = sum((abs(g) * r for g, r in zip(row, rationals(reach), strict=True)), Fraction(1)) * SLACK
+    return least_on_box(row, constant + more, low, high, padded) - slack
 
 
 def _is_dense(made: object) -> bool:
@@ -428,7 +265,7 @@ def _per_unit(constant: Any, made: Scaling, is_dense: bool) -> list[Fraction] | 
     """A constant as one number per unit; None where it differs from position to position."""
     spread = torch.as_tensor(constant, dtype=torch.float64).detach().cpu().expand(made.shape)[0]
     units = (spread.movedim(-1, 0) if is_dense else spread).reshape(made.shape[-1 if is_dense else 1], -1)
-    return _rationals(units[:, 0]) if units.eq(units[:, :1]).all() else None
+    return rationals(units[:, 0]) if units.eq(units[:, :1]).all() else None
 
 
 def _is_dead(made: object, unit: int, units: int) -> bool:

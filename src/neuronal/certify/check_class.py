@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, Promise, require
 from neuronal.certify.check_scaling import check_scaling
-from neuronal.certify.cloud import FLOAT32, OWN, Cloud, lead
+from neuronal.certify.cloud import FLOAT32, OWN, Cloud
+from neuronal.certify.cloud_rules import lead
 from neuronal.certify.globe import Globe
 from neuronal.certify.statement import CONE, HULL, SEGMENT, ball
 from neuronal.core.inference import call_on_copy

@@ -145,9 +145,12 @@ def _activity(model: nn.Module, changes: Sequence[Change]) -> Promise:
             breaks.append(Break(change.path, change.after, "has no bias, so all units may be at 0", ""))
     reason = f"{len(layers) - len(breaks)} of {len(layers)} layers certified"
     if norms := len(batch_norms(model)):
-        reason += f"; batch norms ({norms}) change what ReLUs see"
+        # The statement is about what layers put out, and stays true.
+        reason += f"; {norms} batch norms move it before a ReLU sees it: use fold_batch_norm first"
     verdict: Any = "broken" if breaks else "certified"
-    return Promise("an active unit in every layer, for every input", verdict, reason, tuple(breaks))
+    return Promise(
+        "an output above the cutoff in every converted layer, for every input", verdict, reason, tuple(breaks)
+    )
 
 
 def _sameness(changes: Sequence[Change]) -> Promise:
