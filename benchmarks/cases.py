@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from benchmarks.timing import Action, Interval, Setting, Timed, compare
-from neuronal.train.recording import one_line
+from neuronal.data.errors import one_line
 
 Notes = Mapping[str, float | str]
 
@@ -108,7 +108,8 @@ class Comparison:
                 if name == self.baseline:
                     raise
                 # What fails is a line of the table, and not the end of it.
-                yield Row(names[name], None, unit, self.limits.get(name), error=one_line(error))
+                reason = f"{type(error).__name__}: {one_line(error)}"
+                yield Row(names[name], None, unit, self.limits.get(name), error=reason)
         for name, timed in compare(ready, self.baseline, setting).items():
             speed = {"images/s": self.images * self.steps / timed.seconds.median} if self.images else {}
             others = {"limit": self.limits.get(name), "notes": {**prepared.notes, **speed}, "error": prepared.error}

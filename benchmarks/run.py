@@ -19,9 +19,9 @@ from benchmarks.suites import certify, implicit, layers, networks, train
 from benchmarks.tables import suite_table
 from benchmarks.timing import FEWEST, Setting
 from neuronal.core.files import make_writable, plain_json, write_whole
+from neuronal.data.errors import one_line
 from neuronal.experiments import environment
 from neuronal.report import rich_table
-from neuronal.train.recording import one_line
 
 SUITES: Mapping[str, tuple[str, Mapping[str, Sequence[Case]]]] = {
     "layers": ("3x3 convolutions, forward and backward", layers.CASES),
@@ -99,4 +99,4 @@ def _measured(case: Case, setting: Setting) -> Iterator[Row]:
     try:
         yield from case.rows(setting)
     except Exception as error:  # whatever it is, the other cases go on
-        yield Row(case.name, None, "", error=one_line(error))
+        yield Row(case.name, None, "", error=f"{type(error).__name__}: {one_line(error)}")

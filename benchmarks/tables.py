@@ -29,7 +29,7 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 def _notes(row: Mapping[str, Any]) -> str:
     notes = [f"{name} {number(value)}" for name, value in row["notes"].items()]
-    return "; ".join([*notes, *([row["error"]] if row["error"] else [])])
+    return "; ".join(notes + [row["error"]] * bool(row["error"]))
 
 
 COLUMNS = (

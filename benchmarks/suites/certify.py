@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -64,7 +64,7 @@ class Segments:
         peak = peak_bytes(action, torch.device("cpu")) / 2**20
         actions = {"inference": lambda: outputs(model, torch.cat((a, b))), "ours": action}
         timed = compare(actions, "inference", setting, warmup=0)["ours"]
-        cost = timed.seconds.times(1e3 / len(a))
+        cost = Interval(*(1e3 / len(a) * seconds for seconds in astuple(timed.seconds)))
         notes = {"segments": len(a), "x inference of the ends": timed.ratio.median, **Counter(verdicts)}
         yield Row(self.name, cost, "ms per segment", self.limit, notes=notes)
         if self.memory:

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.cases import Case, Comparison, Notes, Prepared
-from benchmarks.timing import Setting, forward_and_backward
+from benchmarks.timing import Setting, as_graph, forward_and_backward
 from neuronal.nn import ImplicitBiasConv2d
-from neuronal.train import captured
 
 BASELINE = "Conv2d"
 
@@ -23,7 +22,7 @@ class Convolution:
     Args:
         spread: Standard deviation of what the plain one gives for noise. Of trained ones nothing holds it at 1.
         iterations: In the place of a solve, if any.
-        is_block: Whether batch norm and ReLU follow, and a GPU replays it as a CUDA graph.
+        is_block: Whether batch norm and ReLU follow. A GPU replays solves as CUDA graphs; iterations wait for the device.
         repeats: Steps between two looks at the clock. Each has inputs of its own, because how long a solve takes depends
             on the widest rows there are.
     """
@@ -60,8 +59,8 @@ class Convolution:
         inputs = [torch.randn(shape, device=device, requires_grad=True) for _ in range(self.repeats)]
         out = torch.randn(self.batch, self.outputs, *sides, device=device)
         actions = {name: forward_and_backward(layer.to(device), inputs, out) for name, layer in layers.items()}
-        if self.is_block:
-            actions = {name: captured(action, device) for name, action in actions.items()}
+        if self.is_block and setting.is_cuda and not self.iterations:
+            actions = {name: as_graph(action) for name, action in actions.items()}
         return Prepared(actions, *({}, "") if self.iterations else solved(implicit, inputs))
 
     def case(self, name: str = "", limit: float | None = None) -> Comparison:
@@ -80,9 +79,9 @@ def solved(layer: ImplicitBiasConv2d, inputs: Sequence[Tensor]) -> tuple[Notes, 
     return {"residual": residual}, error
 
 
-def _ucn(channels: int, side: int, spread: float = 1.0, iterations: int = 0, limit: float | None = None) -> Comparison:
+def _ucn(channels: int, side: int, spread: float = 1.0, limit: float | None = None) -> Comparison:
     """A block of UCN, whose kernel is 0.15 of the image's side."""
-    block = Convolution(128, channels, channels, side, 5, -0.5, spread, iterations, is_block=True, repeats=10)
+    block = Convolution(128, channels, channels, side, 5, -0.5, spread, is_block=True, repeats=10)
     return block.case(f"UCN {channels} channels {str(block).split(', ', 2)[2]}", limit)
 
 
@@ -106,6 +105,5 @@ CASES: Mapping[str, Sequence[Case]] = {
         *(_ucn(channels, side, limit=2.5) for side in (28, 32) for channels in (16, 32, 64)),
         *(_resnet(stage, limit=2.5) for stage in (1, 2, 3, 4)),
         *(_ucn(32, 28, spread=spread) for spread in (4.0, 12.0)),
-        _ucn(32, 28, iterations=1),
     ),
 }

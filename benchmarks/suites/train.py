@@ -45,12 +45,10 @@ def epochs(images: int, side: int, batch: int, count: int, setting: Setting) -> 
         copy = deepcopy(model)
         fit(copy, split, plan, probes=[HingeMotion(copy)])
 
-    def plain() -> None:
-        fit(deepcopy(model), split, plan)
-
+    plain = {"fit": lambda: fit(deepcopy(model), split, plan)}
     if count > 1:
-        return Prepared({"fit": plain, "fit with hinge_motion": watched})
-    return Prepared({"a bare loop": lambda: bare_loop(deepcopy(model), split, plan)(), "fit": plain})
+        return Prepared({**plain, "fit with hinge_motion": watched})
+    return Prepared({"a bare loop": lambda: bare_loop(deepcopy(model), split, plan)(), **plain})
 
 
 def preparation(data: str, images: int, batch: int, setting: Setting) -> Prepared:
@@ -81,8 +79,7 @@ def bare_loop(
     if plan.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     network: Callable[..., Tensor] = torch.compile(model, dynamic=False) if plan.compile else model
-    fused = device.type == "cuda"
-    optimiser = torch.optim.SGD(model.parameters(), plan.lr, momentum=plan.momentum, fused=fused)
+    optimiser = torch.optim.SGD(model.parameters(), plan.lr, momentum=plan.momentum, fused=device.type == "cuda")
     order, random = torch.Generator().manual_seed(0), torch.Generator(device).manual_seed(0)
     mean, std = (torch.tensor(numbers, device=device).view(1, 3, 1, 1) for numbers in (SCALING.mean, SCALING.std))
 
@@ -125,7 +122,6 @@ class CompiledFit:
     batch: int
     options: Mapping[str, Any] = field(default_factory=dict)
     warmup: int = 2
-    limit: float = LIMIT
 
     @property
     def name(self) -> str:
@@ -154,7 +150,7 @@ class CompiledFit:
         fit(ours, split, plan, augment=AUGMENT.apply, on_epoch=on_epoch)
         timed, steps = against(seconds["fit"], seconds["bare"]), -(-self.images // self.batch)
         notes = {"images/s": self.images / timed.seconds.median}
-        yield ratio_row(f"{self.name}: fit", timed, "x a bare loop", steps, limit=self.limit, notes=notes)
+        yield ratio_row(f"{self.name}: fit", timed, "x a bare loop", steps, limit=LIMIT, notes=notes)
 
 
 def cnn_case(side: int, count: int, images: int = 3200, batch: int = 64) -> Comparison:

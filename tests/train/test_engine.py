@@ -125,7 +125,7 @@ def test_channels_last_reaches_the_network():
 def test_compile_is_torchs(monkeypatch):
     """With a compiler that only counts: the real one takes long, and is torch's to test."""
     compiled = []
-    monkeypatch.setattr(torch, "compile", lambda model, dynamic: compiled.append(model) or model)
+    monkeypatch.setattr(torch, "compile", lambda model, dynamic, mode: compiled.append(model) or model)
     one, _ = trained(replace(PLAN, compile=True))
     assert len(compiled) == 1
     torch.testing.assert_close(one, trained(PLAN)[0], **EXACTLY)

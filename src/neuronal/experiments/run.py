@@ -217,6 +217,9 @@ def trained(
             metrics = {}
             failure = Failure(diverged.step, diverged.lr, str(diverged))
             fitted = diverged.before or fitted
+    if how.compile or how.replay:
+        # torch keeps what it compiled of a class, and gives up compiling after a few models of one.
+        torch.compiler.reset()
     # Before a checkpoint this went on from, nobody here has taken the time.
     started -= fitted.step_seconds * fitted.began_at
     seen = {name: watcher.close() for name, watcher in watchers.items()}

@@ -8,7 +8,6 @@ with extras():
     from neuronal.train.loop import fit
     from neuronal.train.optim import OPTIMISERS, Plan
     from neuronal.train.progress import Diverged, Epoch, Fit, Step
-    from neuronal.train.recording import captured
     from neuronal.train.schedule import SCHEDULES
     from neuronal.train.seed import seeded
     from neuronal.train.timing import StepTime, side_by_side
@@ -23,7 +22,6 @@ __all__ = [
     "Plan",
     "Step",
     "StepTime",
-    "captured",
     "fit",
     "is_first_process",
     "processes",

@@ -89,8 +89,15 @@ class Engine:
             self._prepared, self.optimiser = model, accelerator.prepare(optimiser)
         else:
             self._prepared, self.optimiser = accelerator.prepare(model, optimiser)
+        self.network = self._compiled()
+
+    def _compiled(self) -> Callable[[Tensor], Tensor]:
+        """The network as ``torch.compile`` makes it; with ``replay`` on a GPU its steps are CUDA graphs."""
+        graphs = self.plan.replay and self.device.type == "cuda"
+        if not (self.plan.compile or graphs):
+            return self._prepared
         # Batches have two sizes at most, that of the last one being the other: each gets kernels made for it.
-        self.network = torch.compile(self._prepared, dynamic=False) if plan.compile else self._prepared
+        return torch.compile(self._prepared, dynamic=False, mode="reduce-overhead" if graphs else None)
 
     @property
     def bare(self) -> nn.Module:

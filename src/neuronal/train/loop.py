@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -22,7 +21,6 @@ from neuronal.train.engine import Engine, accelerator_for
 from neuronal.train.mixup import mixed, mixed_loss, share_at
 from neuronal.train.optim import Plan
 from neuronal.train.progress import Diverged, Epoch, Fit, Losses, Progress, Step
-from neuronal.train.replay import Replay, Work
 from neuronal.train.schedule import Plateau
 from neuronal.train.snapshot import Snapshots
 from neuronal.train.unconverged import Unconverged
@@ -87,7 +85,6 @@ def fit(
     order = torch.Generator().manual_seed(seed)
     losses, correct = Losses(accelerator), torch.zeros((), dtype=torch.long, device=device)
     snapshots.restore(engine, order, losses, correct)
-    work = _work(engine)
     with closing(engine), closing(Unconverged(model)) as unconverged, progress.noted(began_at):
         while progress.epoch <= plan.epochs and not _is_enough(progress, plan):
             if engine.standard and progress.epoch > plan.standard_epochs:
@@ -97,7 +94,7 @@ def fit(
             order_before, started = order.get_state(), perf_counter() - progress.seconds
             for index in islice(shuffled_batches(count, plan.batch_size, order, device), progress.batch, None):
                 lr = _rate(plan, progress, progress.step, per_epoch)
-                loss, right = _gradients(engine, work, train, index[rank::world], augment, seed, progress.step)
+                loss, right = _gradients(engine, train, index[rank::world], augment, seed, progress.step)
                 engine.step(lr)
                 correct += right
                 progress.step, progress.batch = progress.step + 1, progress.batch + 1
@@ -135,8 +132,6 @@ def fit(
 def _check(plan: Plan, train: Split, validation: Split | None, world: int) -> None:
     if plan.batch_size % world:
         raise ValueError(f"batch_size needs to be a multiple of the {world} processes, got {plan.batch_size}.")
-    if plan.replay and world > 1:
-        raise ValueError(f"replay needs a training of one process, got {world}.")
     if plan.needs_validation and not validation:
         raise ValueError("cut_after, stop_after and keep_best need validation data to go by, got none.")
     if plan.needs_validation and plan.monitor == "accuracy" and train.answers.is_floating_point():
@@ -144,7 +139,7 @@ def _check(plan: Plan, train: Split, validation: Split | None, world: int) -> No
 
 
 def _gradients(
-    engine: Engine, work: Work, train: Split, rows: Tensor, augment: Augment | None, seed: int, step: int
+    engine: Engine, train: Split, rows: Tensor, augment: Augment | None, seed: int, step: int
 ) -> tuple[Tensor, Tensor]:
     """Forward and backward over one batch, in as many parts as the plan says: the loss, and the number of right answers."""
     engine.zero_grad()
@@ -157,17 +152,10 @@ def _gradients(
         if augment:
             x = augment(x, _generator(engine, f"augment {seed} {step} {engine.rank} {number}"))
         with engine.alone(number, len(parts)):
-            loss, good = work(engine.input(mixed(x, share)), y, share, len(part) / len(rows))
+            loss, good = _forward_backward(engine, engine.input(mixed(x, share)), y, share, len(part) / len(rows))
         losses.append(loss)
         right.append(good)
     return (losses[0], right[0]) if len(parts) == 1 else (torch.stack(losses).sum(), torch.stack(right).sum())
-
-
-def _work(engine: Engine) -> Work:
-    """What is done with a batch, recorded if the plan wants that and the device can."""
-    work: Work = partial(_forward_backward, engine)
-    is_recorded = engine.plan.replay and engine.device.type == "cuda"
-    return Replay(work, engine.model) if is_recorded else work
 
 
 def _forward_backward(engine: Engine, x: Tensor, y: Tensor, share: float, weight: float) -> tuple[Tensor, Tensor]:
