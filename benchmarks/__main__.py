@@ -1,7 +1,5 @@
 """The command line."""
 
-import sys
-
 from benchmarks.run import main
 
-sys.exit(main())
+raise SystemExit(main())

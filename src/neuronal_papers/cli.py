@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
+from time import monotonic, time
 from typing import Annotated
 
 import typer
@@ -23,12 +24,23 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="A name of --list, such as zero_bias/ntk, or a paper.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of --list, such as zero_bias/ntk, or papers.")
+    ] = None,
     scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes) or paper (its full setting).")] = "small",
     seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-9.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Such as timm:resnet50, for zero_image; repeatable.")] = None,
     pretrained: Annotated[bool, typer.Option("--pretrained", help="With the weights their library downloads.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes that divide the trainings and share the cores, or GPU.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that divide the trainings and share the cores, or GPU.")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Train whole trials side by side for so long and keep them in the results' folder trials."),
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option(help="With --minutes: also put what was written into this zip file.")
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Print the names of all, one per line.")] = False,
     results: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("results"),
     out: Out = Path("runs"),
@@ -41,32 +53,53 @@ def reproduce(
     if show_list:
         print(json.dumps(list(reproductions()), indent=1) if as_json else "\n".join(reproductions()))
         return
-    if name is None:
+    if not names:
         fail("which one? neuronal reproduce --list prints their names.", 2)
+    started, since = monotonic(), time()
     with one_line_errors():
         from neuronal.report import rich_table
         from neuronal.report.terminal import Bars
         from neuronal.train import is_first_process
         from neuronal_papers.pages import sentences
+        from neuronal_papers.queue import Queue
         from neuronal_papers.reproduce import read_result
         from neuronal_papers.reproduce import reproduce as run
 
-        if "/" in name:
-            chosen = [find(reproductions(), name, "reproduction")]
-        else:
-            package = package_of(name)
-            find(SCALES, scale, "scale")
-            chosen = [one for one in package.REPRODUCTIONS if scale in one.scales]
+        chosen = []
+        for name in names:
+            if "/" in name:
+                chosen.append(find(reproductions(), name, "reproduction"))
+                find(chosen[-1].scales, scale, f"scale of {name}")
+            else:
+                package = package_of(name)
+                find(SCALES, scale, "scale")
+                chosen += [one for one in package.REPRODUCTIONS if scale in one.scales]
         if len(chosen) > 1 and (seeds or model):
-            raise ValueError(f"--seeds and --model go with one table or figure, got all {len(chosen)} of {name}.")
+            raise ValueError(f"--seeds and --model go with one table or figure, got {len(chosen)}.")
+        if minutes is not None and (seeds or model or minutes < 0):
+            raise ValueError("--minutes needs a number from 0 on, and goes without --seeds and --model.")
+        if archive and minutes is None:
+            raise ValueError("--archive goes with --minutes.")
         numbers = None if seeds is None else whole_numbers("seeds", seeds)
         errors = Console(stderr=True, quiet=not is_first_process())
 
         def say(line: str) -> None:
-            errors.print(escape(line), highlight=False)
+            errors.print(escape(line), highlight=False, soft_wrap=True)
 
-        run_one = partial(run, runs=out, results=results, models=model or (), pretrained=pretrained, workers=workers)
+        if minutes is not None:
+            queue = Queue(chosen, scale, results)
+            with going_on(results, results):
+                report = queue.run(minutes, started, workers or 0, say)
+                for file in queue.write_results(report.at_once, report.paces):
+                    print(f"result: {file}", flush=True)
+                if archive:
+                    say(f"{queue.archive(archive, since)} files in {archive}")
+            say(report.summary(len(queue.tasks())))
+            return
         answers = []
+        run_one = partial(
+            run, runs=out, results=results, models=model or (), pretrained=pretrained, workers=workers or 1
+        )
         for number, one in enumerate(chosen, 1):
             if len(chosen) > 1:
                 say(f"{one.name}, {number} of {len(chosen)}")
@@ -82,7 +115,7 @@ def reproduce(
                     screen().print(f"- {escape(sentence)}", highlight=False)
                 print(f"result: {file}", flush=True)
     if as_json and answers:
-        print(json.dumps(answers[0] if "/" in name else answers, indent=1))
+        print(json.dumps(answers[0] if len(names) == 1 and "/" in names[0] else answers, indent=1))
 
 
 def findings(

@@ -42,9 +42,8 @@ def findings_page(paper: str, results: Path) -> tuple[str, dict[str, str]]:
             one.departs and f"What is different here: {one.departs}",
             one.criteria and f"How it is judged: {one.criteria}",
         ]
-        files = [result_file(one.name, scale, results) for scale in ("paper", "small")]
-        if file := next(filter(Path.is_file, files), None):
-            result = one.current(read_result(file))
+        if found := best_result(one, results):
+            result = one.current(found)
             findings += one.findings(result)
             sections += _section(one, result, drawings)
         else:
@@ -70,6 +69,13 @@ def findings_page(paper: str, results: Path) -> tuple[str, dict[str, str]]:
         *sections,
     ]
     return "\n\n".join(filter(None, parts)) + "\n", drawings
+
+
+def best_result(one: Reproduction, results: Path) -> Result | None:
+    """The result at the paper's scale, or at the small one while that lacks trials; ``None`` without any."""
+    files = (result_file(one.name, scale, results) for scale in ("paper", "small"))
+    found = [read_result(file) for file in files if file.is_file()]
+    return next((result for result in found if not result.get("lacks")), found[0] if found else None)
 
 
 def answers(paper: str) -> str:
@@ -136,7 +142,7 @@ def _counted(findings: Sequence[Finding]) -> str:
 
 def _section(one: Reproduction, result: Result, drawings: dict[str, str]) -> list[str]:
     """What a page shows of a result; adds the figures to ``drawings``."""
-    parts = [f"`{result['command']}`: {_run(result)}."]
+    parts = [f"`{result['command']}`: {_run(result)}.", _lacking(result)]
     for number, table in enumerate(one.tables(result)):
         # The first has the title of the section.
         parts += [f"**{table.title}**" if number else "", markdown(table), table.caption and f"{table.caption}."]
@@ -145,6 +151,15 @@ def _section(one: Reproduction, result: Result, drawings: dict[str, str]) -> lis
         drawings[name] = drawing.svg
         parts += [f"![{drawing.title}]({name})", drawing.caption and f"{drawing.title}: {drawing.caption}"]
     return parts
+
+
+def _lacking(result: Result) -> str:
+    """The trials a table at the paper's scale still lacks, and what they take."""
+    rows = [
+        f"{row['name']} ({row['neuron']}), seeds {', '.join(map(str, row['seeds']))}" for row in result.get("lacks", ())
+    ]
+    minutes = f"{result['minutes_left']:.0f} minutes" if "minutes_left" in result else "minutes unknown"
+    return f"Not measured yet ({minutes} of a GPU as below): {'; '.join(rows)}." if rows else ""
 
 
 def _run(result: Result) -> str:
@@ -157,4 +172,5 @@ def _run(result: Result) -> str:
     machine = environment["gpu"] if environment.get("gpu", "none") != "none" else environment.get("processor", "")
     commit = environment["commit"].replace("+changes", " with uncommitted changes")
     where = f"{machine}, torch {environment['torch']}, commit {commit}, finished {result['finished']}"
-    return f"{result['seconds']:,.0f} s{together}{trained} on {where}"
+    took = f"{result['trials']} trials" if "trials" in result else f"{result['seconds']:,.0f} s{together}"
+    return f"{took}{trained} on {where}"

@@ -71,23 +71,41 @@ def reproduce(
         machine = environment()
         work = Work(place, watch, say, crew, measured_by=digest_of(reproduction.measure))
         measured = reproduction.measure(setting, work)
+    more = {
+        "command": command,
+        "seconds": perf_counter() - started,
+        "workers": 1 + crew.started,
+        "environment": machine,
+    }
+    return keep_result(reproduction, scale, setting, measured, work, more, results)
+
+
+def keep_result(
+    reproduction: Reproduction,
+    scale: str,
+    setting: Setting,
+    measured: Mapping[str, Any],
+    work: Work,
+    more: Mapping[str, Any],
+    results: Path,
+) -> Path:
+    """Writes the result of a measurement with its setting and what ``more`` there is to say; returns the file."""
+    file = result_file(reproduction.name, scale, results)
     result = {
         "reproduction": reproduction.name,
         "title": reproduction.title,
         "where": reproduction.where,
         "scale": scale,
         "scale_means": SCALES[scale],
-        "command": command,
         "recipes": [recipe.to_json() for recipe in setting.recipes],
         "options": setting.options,
         "result": measured,
-        "seconds": perf_counter() - started,
         "network_seconds": work.network_seconds,
-        "workers": 1 + crew.started,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": machine,
+        **more,
     }
     if is_first_process():
+        make_writable(file.parent)
         # As it will be read: tuples as lists, and names in place of numbers.
         write_result(file, reproduction, reproduction.current(json.loads(plain_json(result))))
     return file

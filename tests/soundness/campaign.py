@@ -4,7 +4,7 @@ The oracle shares no code with the library: plain forward passes of the model, i
 and in the model's own precision for the one about float32. A sample counts against a certificate only if it shows another
 class beyond rounding. An earlier run of the same commit is resumed:
 
-    python -m tests.soundness.campaign --minutes 60 --out results/certify/campaign.json
+    python -m tests.soundness.campaign --minutes 60 --processes 2 --out results/certify/campaign.json
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
 
@@ -393,9 +395,9 @@ def campaign(minutes: float, first: int = 0, say: Callable[[str], None] = lambda
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    torch.set_num_threads(1)
     machine = environment()
     seen, first = Counts(), 0
     if given.out.is_file():
@@ -404,19 +406,22 @@ def main() -> None:
             seen = Counts(Counter(kept["answers"]), kept["samples"], kept["false"], Counter(kept["unconfirmed"]))
             first = kept["networks"]
     end = monotonic() + 60 * given.minutes
-    while monotonic() < end:
-        # In short parts: what is interrupted loses a minute.
-        counts, first = campaign(min(1.0, (end - monotonic()) / 60), first, print)
-        seen.add(counts)
-        result = {
-            "networks": first,
-            "answers": dict(sorted(seen.answers.items())),
-            "samples": seen.samples,
-            "false": seen.false,
-            "unconfirmed": dict(sorted(seen.unconfirmed.items())),
-            "environment": machine,
-        }
-        write_whole(given.out, plain_json(result) + "\n")
+    with ProcessPoolExecutor(given.processes, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        while monotonic() < end:
+            # In short parts: what is interrupted loses the last of them.
+            part = range(first, first + 4 * given.processes)
+            for counts in pool.map(attack, part):
+                seen.add(counts)
+            first = part.stop
+            result = {
+                "networks": first,
+                "answers": dict(sorted(seen.answers.items())),
+                "samples": seen.samples,
+                "false": seen.false,
+                "unconfirmed": dict(sorted(seen.unconfirmed.items())),
+                "environment": machine,
+            }
+            write_whole(given.out, plain_json(result) + "\n")
     print(f"{first} networks, {seen.samples:,} samples, {len(seen.false)} false: {given.out}")
 
 

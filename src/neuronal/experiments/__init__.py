@@ -4,18 +4,23 @@ from neuronal.core.limits import extras
 
 with extras():
     from neuronal.experiments.audit import same_class_pairs
+    from neuronal.experiments.cells import Cell
     from neuronal.experiments.claim import has_locks
     from neuronal.experiments.compare import Comparison, Difference, Estimate, Share, compare, difference, estimate
     from neuronal.experiments.crew import Crew
     from neuronal.experiments.environment import environment, statements_of
     from neuronal.experiments.recipe import Recipe
     from neuronal.experiments.record import Record, cell_name
+    from neuronal.experiments.record import read as read_record
+    from neuronal.experiments.record import write as write_record
     from neuronal.experiments.run import augment, check, drawn, network, plan, run, trained, training_data
+    from neuronal.experiments.slice import Pace, Report, Task, run_slice
     from neuronal.experiments.sweep import Study, Watch, sweep
     from neuronal.experiments.tune import Choice, Point, choose
-    from neuronal.experiments.work import NothingLeft, NotTrained, Work
+    from neuronal.experiments.work import NothingLeft, NotTrained, Unfinished, Work
 
 __all__ = [
+    "Cell",
     "Choice",
     "Comparison",
     "Crew",
@@ -23,11 +28,15 @@ __all__ = [
     "Estimate",
     "NotTrained",
     "NothingLeft",
+    "Pace",
     "Point",
     "Recipe",
     "Record",
+    "Report",
     "Share",
     "Study",
+    "Task",
+    "Unfinished",
     "Watch",
     "Work",
     "augment",
@@ -42,10 +51,13 @@ __all__ = [
     "has_locks",
     "network",
     "plan",
+    "read_record",
     "run",
+    "run_slice",
     "same_class_pairs",
     "statements_of",
     "sweep",
     "trained",
     "training_data",
+    "write_record",
 ]

@@ -22,12 +22,26 @@ from neuronal.experiments.engine import trained_into
 from neuronal.experiments.environment import arithmetic, code
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read
-from neuronal.experiments.sweep import Watch, sweep
+from neuronal.experiments.sweep import Watch, finished, sweep
 from neuronal.train.engine import from_first, is_first_process
+from neuronal.train.progress import Epoch
 
 
 class NotTrained(ValueError):
     """A network whose loss stopped being finite."""
+
+
+class Unfinished(Exception):
+    """Trials that were asked for and are not finished.
+
+    Args:
+        cells: Recipes with their seeds.
+        with_rows: Their networks are to be measured too.
+    """
+
+    def __init__(self, cells: Sequence[Cell], *, with_rows: bool) -> None:
+        super().__init__(f"{len(cells)} trials are not finished")
+        self.cells, self.with_rows = tuple(cells), with_rows
 
 
 class NothingLeft(Exception):
@@ -47,6 +61,9 @@ class Work:
         crew: Started when there is something to make that can be divided.
         helps: This process is one of a crew itself.
         measured_by: Digest of the code outside this library that measures; rows it did not measure are made again.
+        any_code: Rows that other code measured are taken as they are.
+        only_finished: Nothing is trained or measured: what is not there raises :class:`Unfinished`.
+        on_epoch: Told of every epoch of the networks that :meth:`rows` and :meth:`network` train.
     """
 
     def __init__(
@@ -58,9 +75,15 @@ class Work:
         *,
         helps: bool = False,
         measured_by: str = "",
+        any_code: bool = False,
+        only_finished: bool = False,
+        on_epoch: Callable[[Epoch], None] | None = None,
     ) -> None:
         self.folder, self.watch, self.crew, self.helps = folder, watch, crew, helps
         self.say = say or (lambda line: None)
+        self.any_code, self.only_finished, self.on_epoch = any_code, only_finished, on_epoch
+        self.environments: list[Mapping[str, str]] = []
+        """Of every record that was asked for: where it was trained."""
         self._code = code() + measured_by
         self._checksums: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
@@ -81,14 +104,27 @@ class Work:
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
         wanted = Listed("reproduction", tuple(recipes))
-        found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed(self._call_crew, self._wait))
+        if self.only_finished:
+            found = self._finished(wanted.cells())
+        else:
+            found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed(self._call_crew, self._wait))
         for record, cell in zip(found, wanted.cells(), strict=True):
             self._seconds[cell_name(cell.recipe, cell.seed)] = record.seconds
+            self.environments.append(record.environment)
         # Another reproduction may have trained the cell under another name.
         return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
 
+    def _finished(self, cells: Sequence[Cell]) -> tuple[Record, ...]:
+        """The records of all; ``Unfinished`` names those that are not there."""
+        found = {cell: finished(cell, self.folder, Watch(), self.checksum(cell.recipe.data)) for cell in cells}
+        if missing := [cell for cell, record in found.items() if record is None]:
+            raise Unfinished(missing, with_rows=False)
+        return tuple(record for record in found.values() if record)
+
     def network(self, recipe: Recipe, seed: int) -> tuple[Record, nn.Module]:
         """One network and its record; weights are kept beside the record. ``NotTrained`` if there is none to be had."""
+        if self.only_finished:
+            raise Unfinished([Cell(recipe, seed)], with_rows=True)
         cells = self.folder / "cells"
         make_writable(cells)
         path = cells / cell_name(recipe, seed)
@@ -96,7 +132,7 @@ class Work:
             found = self._kept(path, recipe.data)
             if found is None:
                 self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
-                found = record, _ = trained_into(cells, recipe, seed, also=partial(_keep_weights, path))
+                found = record, _ = trained_into(cells, recipe, seed, self.on_epoch, partial(_keep_weights, path))
                 if record.failure:
                     raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
         self._seconds[path.name] = found[0].seconds
@@ -134,6 +170,7 @@ class Work:
             try:
                 record, model = self.network(cell.recipe, cell.seed)
                 made = facts | {"row": dict(measure(record, model)), "seconds": record.seconds}
+                made["environment"] = record.environment
             except NotTrained as failed:
                 if not may_fail:
                     raise
@@ -148,6 +185,8 @@ class Work:
         def kept(place: Path) -> Mapping[str, Any] | None:
             found = _sealed(place)
             now = {"data": self.checksum(places[place].recipe.data), "code": self._code, "of": arithmetic()}
+            if self.any_code:
+                now = {"data": now["data"]}
             # Rows of before something was noted are taken as they are.
             if found is None or any(found.get(name, value) != value for name, value in now.items()):
                 return None
@@ -155,9 +194,13 @@ class Work:
                 raise NotTrained(found["row"]["failure"])
             return found
 
+        missing = [cell for place, cell in places.items() if kept(place) is None] if self.only_finished else []
+        if missing:
+            raise Unfinished(missing, with_rows=True)
         found = dict(divided(cells, path, kept, make, self._wait))
         # Of all networks, whoever made their rows.
         self._seconds |= {cell_name(cell.recipe, cell.seed): found[cell]["seconds"] for cell in cells}
+        self.environments += [found[cell]["environment"] for cell in cells if "environment" in found[cell]]
         return [found[cell]["row"] for cell in cells]
 
     def parts(
@@ -176,6 +219,10 @@ class Work:
             items: Plain values, by which a part is known.
             make: An item to plain values.
         """
+        if self.only_finished:
+            raise ValueError(
+                "what this measures is not a number of trained networks, each for itself. Leave out --minutes."
+            )
         folder = self.folder / "parts"
         make_writable(folder)
         facts = {"how": how, "code": self._code, "of": arithmetic()}

@@ -10,6 +10,7 @@ from torch import nn
 from neuronal.models.classifier import Classifier
 from neuronal.models.registry import register_model
 from neuronal.models.resnet import Residual
+from neuronal.models.start import started
 from neuronal.names import unknown
 from neuronal.nn.families import Family
 from neuronal.nn.farkas import Aggregate, FarkasConv2d, Rule
@@ -115,6 +116,7 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
         zero_last: bool = False,
         published: bool = False,
         stem: Stem | None = None,
+        start: str = "usual",
     ) -> Classifier:
         if layers.name not in ("farkas", "standard"):
             raise ValueError(
@@ -122,6 +124,8 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
             )
         if layers.name == "standard" and (published or (aggregate, rule) != ("mean", "softplus")):
             raise ValueError(f"aggregate, rule and published of {name} are about Farkas units, got neuron 'standard'.")
+        if start != "usual" and (zero_last or published):
+            raise ValueError(f"zero_last and published have a start of their own, got start {start!r}. Leave one out.")
         if norm not in _NORMS:
             raise ValueError(unknown(f"norm of {name}", str(norm), [known for known in _NORMS if known]))
         if stem not in (None, "cifar", "imagenet"):
@@ -140,7 +144,7 @@ def _farkasnet(number: int, block: Block, *, ours: Size, theirs: Size) -> Callab
         else:
             make = _of_standard(block, _NORMS[norm], zero_last)
         features, num_features = _features(in_chans, size.depths, size.width, chosen, make)
-        return Classifier(layers, features, num_features, num_classes, in_chans)
+        return started(Classifier(layers, features, num_features, num_classes, in_chans), start)
 
     farkasnet.__name__ = name
     farkasnet.__doc__ = _DOC.format(number=number, ours=ours, theirs=theirs)
@@ -165,6 +169,7 @@ _DOC = """Farkas network with the depth and the parameters of resnet{number}; wi
         published: The authors' network instead: {theirs.depths} blocks, each of which widens by one channel, width
             {theirs.width}, and their start of the last convolution of a bottleneck.
         stem: ``"cifar"``: 3x3, no pooling. ``"imagenet"``: 7x7 of stride 2 and max-pooling. ``None``: by image size.
+        start: One of :data:`neuronal.models.start.STARTS`.
 
     Law:
         Before every ReLU some channel is positive, at every position and for every image (tests/models/test_farkasnet.py).

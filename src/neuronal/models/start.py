@@ -11,12 +11,14 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from neuronal.models.classifier import Classifier
 from neuronal.names import find
+from neuronal.nn.farkas import Balance, FarkasConv2d, FarkasLinear
 from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
 
 STARTS = {
     "usual": "as the layers start by themselves",
     "glorot": "Glorot's uniform weights and no biases; geometric units as their authors' code makes them of such weights",
-    "he": "He's normal weights and no biases; geometric units and the head as they start by themselves",
+    "he": "He's normal weights and no biases; geometric units and the head as they start by themselves, the free "
+    "units of Farkas layers",
     "normal": "normal weights of deviation 1 in layers of any size, no biases; geometric units uniform with scale 1; the "
     "head as with glorot",
 }
@@ -40,6 +42,12 @@ def started(model: Classifier, start: str) -> Classifier:
         if isinstance(layer, GeometricLinear | GeometricConv2d):
             layer.init = "published" if start == "glorot" else "sphere"
             layer.reset_parameters()
+        elif isinstance(layer, FarkasLinear | FarkasConv2d):
+            _DRAWN[start](layer.rows)
+        elif isinstance(layer, Balance):
+            for bias in (layer.offsets, layer.last if layer.rule == "max" else None):
+                if bias is not None:
+                    nn.init.zeros_(bias)
         elif isinstance(layer, nn.Linear | nn.Conv2d) and not (start == "he" and layer is model.head):
             draw = _DRAWN["glorot" if layer is model.head else start]
             if is_parametrized(layer):
