@@ -158,8 +158,8 @@ def _lacking(result: Result) -> str:
     rows = [
         f"{row['name']} ({row['neuron']}), seeds {', '.join(map(str, row['seeds']))}" for row in result.get("lacks", ())
     ]
-    minutes = f"{result['minutes_left']:.0f} minutes" if "minutes_left" in result else "minutes unknown"
-    return f"Not measured yet ({minutes} of a GPU as below): {'; '.join(rows)}." if rows else ""
+    minutes = f"about {max(1, round(result['minutes_left']))} min on this machine" if "minutes_left" in result else ""
+    return f"Not measured yet{minutes and f' ({minutes})'}: {'; '.join(rows)}." if rows else ""
 
 
 def _run(result: Result) -> str:

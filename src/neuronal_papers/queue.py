@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+import torch
+
 from neuronal.core.files import make_writable, replacing
 from neuronal.experiments import (
     Cell,
@@ -67,11 +69,14 @@ class Queue:
     def _task(self, one: Reproduction, cell: Cell, rank: int, *, with_row: bool) -> Task:
         recipe = cell.recipe
         name = f"{recipe.name}, {recipe.family}, rate {recipe.lr:g}, seed {cell.seed}"
+        compiles = recipe.compile or (recipe.replay and torch.cuda.is_available())
         if with_row:
             work: Any = partial(measure_trial, one.name, self.scale, self.place, cell)
-            return Task(f"{one.name}: {name}", f"{one.name} {kind_of(recipe)}", recipe.epochs, work, rank)
+            # A row may take as long as its network.
+            return Task(f"{one.name}: {name}", f"{one.name} {kind_of(recipe)}", recipe.epochs, work, rank, compiles)
         same = recipe.fingerprint()
-        return Task(f"{name} ({same})", kind_of(recipe), recipe.epochs, partial(train_trial, self.place, cell), rank)
+        work = partial(train_trial, self.place, cell)
+        return Task(f"{name} ({same})", kind_of(recipe), recipe.epochs, work, rank, compiles)
 
     def run(
         self, minutes: float, started: float, workers: int = 0, say: Callable[[str], None] = lambda line: None
@@ -83,17 +88,21 @@ class Queue:
         work = self.kept()
         for name in {recipe.data for one in self.chosen for recipe in one.scales[self.scale].recipes}:
             work.checksum(name)
-        # As many processes compile as there are cores; each would start as many helpers again.
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        # Several processes compile at a time; each would start as many helpers as there are cores.
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")
         return run_slice(self.tasks, started + 60 * minutes - RESERVE, workers, say, self.paces())
 
     def paces(self) -> dict[str, Pace]:
-        """What trials took that were finished on such a machine before, all of it by the epoch."""
-        paces, here = {}, environment()["gpu"]
+        """What trials took that were finished on such a machine before; of a kind the one that started fastest."""
+        paces: dict[str, Pace] = {}
+        here = environment()["gpu"]
         for file in self.place.glob("cells/*.json"):
             record = read_record(file)
-            if record.environment.get("gpu") == here and record.epochs:
-                paces[kind_of(record.recipe)] = Pace(record.seconds / len(record.epochs))
+            if record.environment.get("gpu") == here and not record.failure:
+                epoch = record.step_seconds * record.epochs[-1]["steps"] / len(record.epochs)
+                pace = Pace(epoch, max(0.0, record.seconds - epoch * len(record.epochs)))
+                kind = kind_of(record.recipe)
+                paces[kind] = min(pace, paces.get(kind, pace), key=lambda one: one.besides)
         return paces
 
     def write_results(self, at_once: int, paces: Mapping[str, Pace]) -> list[Path]:

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from neuronal.models.registry import create_model
+from neuronal.nn.farkas import Balance, FarkasConv2d
 
 
 def hidden(start, *, neuron="standard", norm="none", width=2000, inputs=3):
@@ -52,3 +53,30 @@ def test_residual_networks_can_start_as_he_has_it(norm):
     # The head is torch's: uniform, with a bias.
     assert model.head.weight.abs().max() <= 512**-0.5
     assert (model.head.bias != 0).any()
+
+
+@pytest.mark.parametrize("rule", ["softplus", "max"])
+@pytest.mark.parametrize("name", ["farkasnet18", "farkasnet50"])
+def test_the_free_units_of_farkas_layers_start_as_he_has_it(name, rule):
+    """Biases are 0, and the last unit still balances the others."""
+    torch.manual_seed(0)
+    shape = {"num_classes": 10, "in_chans": 3, "img_size": 32}
+    model = create_model(name, "farkas", **shape, width=64, rule=rule, start="he")
+    layers = [layer for layer in model.features.modules() if isinstance(layer, FarkasConv2d)]
+    assert len(layers) >= 10
+    for layer in layers:
+        expected = (2 / ((layer.out_channels - 1) * layer.kernel_size[0] ** 2)) ** 0.5
+        assert layer.rows.std().item() == pytest.approx(expected, rel=0.1)
+        torch.testing.assert_close(layer.weight[-1], -layer.rows.mean(0))
+    balances = [module for module in model.modules() if isinstance(module, Balance)]
+    assert len(balances) > len(layers)
+    for balance in balances:
+        assert not balance.offsets.any()
+        assert balance.promise() >= 0
+        assert (balance.promise() > 0) == (rule == "softplus")
+
+
+@pytest.mark.parametrize("other", [{"zero_last": True}, {"published": True}])
+def test_a_farkasnet_has_one_start(other):
+    with pytest.raises(ValueError, match="start of their own, got start 'he'"):
+        create_model("farkasnet18", "farkas", num_classes=10, in_chans=3, img_size=32, start="he", **other)

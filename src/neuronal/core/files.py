@@ -19,7 +19,7 @@ from neuronal.core.limits import extras
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Damaged", "json_checksum", "make_writable", "plain_json", "read_json", "write_whole"]
+__all__ = ["Damaged", "json_checksum", "make_writable", "plain_json", "read_json", "replacing", "write_whole"]
 
 
 class Damaged(ValueError):

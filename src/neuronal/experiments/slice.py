@@ -37,6 +37,7 @@ class Task:
         epochs: How many times ``work`` calls what it is given.
         work: Called with a function to be called after every epoch. A function of a module, or a ``partial`` of one.
         rank: Lower ones are started first; of one rank the longest.
+        compiles: The first of a kind runs alone of it for an epoch, so that the others find what it compiled on disk.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Task:
     epochs: int
     work: Callable[[Callable[[], None]], object]
     rank: int = 0
+    compiles: bool = False
 
 
 @dataclass
@@ -64,6 +66,8 @@ class Report:
     finished: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     """Names of tasks that would have ended too late."""
+    compiled: set[str] = field(default_factory=set)
+    """Kinds of which a task has trained for an epoch here."""
     failed: dict[str, str] = field(default_factory=dict)
     """Why tasks ended without a result."""
     at_once: int = 0
@@ -172,6 +176,12 @@ def _start(
         is_in_time = left > UNKNOWN * (deadline - begun) if needed == inf else needed < left
         if task.name in taken or tries.get(task.name, 0) >= TRIES or not is_in_time:
             continue
+        if (
+            task.compiles
+            and task.kind not in report.compiled
+            and task.kind in {run.task.kind for run in running.values()}
+        ):
+            continue
         tries[task.name] = tries.get(task.name, 0) + 1
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=_work, args=(task, theirs), daemon=True)
@@ -186,6 +196,7 @@ def _note_epoch(run: _Run, report: Report, *, is_steady: bool) -> None:
     if run.epochs:
         run.took = now - run.last
     run.epochs, run.last = run.epochs + 1, now
+    report.compiled.add(run.task.kind)
     if run.took is not None and is_steady:
         known = report.paces.get(run.task.kind)
         report.paces[run.task.kind] = Pace(run.took, known.besides if known else now - run.started - 2 * run.took)
@@ -196,7 +207,9 @@ def _note_end(run: _Run, said: object, report: Report, tries: dict[str, int], sa
     if said == "done":
         report.finished.append(name)
         say(f"{name}: {seconds:.0f} s")
-        if pace := report.paces.get(run.task.kind):
+        pace = report.paces.get(run.task.kind)
+        # A training that diverged ended early.
+        if pace and run.epochs == run.task.epochs:
             pace.besides = max(0.0, seconds - run.task.epochs * pace.epoch)
     elif isinstance(said, str):
         report.failed[name] = said
