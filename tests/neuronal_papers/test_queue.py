@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic, sleep, time
 
 import pytest
@@ -37,9 +38,22 @@ def run(results, minutes=2.0, one=FOUR, **how):
     return queue, report, queue.write_results(report.at_once, report.paces)
 
 
-def test_it_makes_the_result_of_an_ordinary_run(tmp_path):
-    queue, report, (file,) = run(tmp_path / "results", workers=2)
+@pytest.fixture(scope="session")
+def finished_once(tmp_path_factory):
+    place = tmp_path_factory.mktemp("queue") / "results"
+    _, report, _ = run(place, workers=2)
     assert len(report.finished) == 4
+    return place
+
+
+@pytest.fixture
+def done(finished_once, tmp_path):
+    """A folder of its own with all four trials and their result."""
+    return Path(shutil.copytree(finished_once, tmp_path / "done"))
+
+
+def test_it_makes_the_result_of_an_ordinary_run(done, tmp_path):
+    file, queue = done / "toy/accuracy.paper.json", Queue([FOUR], "paper", done)
     assert queue.tasks() == []
     result, usual = (
         read_result(one) for one in (file, reproduce(FOUR, "paper", runs=tmp_path / "runs", results=tmp_path / "usual"))
@@ -50,36 +64,33 @@ def test_it_makes_the_result_of_an_ordinary_run(tmp_path):
     assert result["environment"]["torch"] == usual["environment"]["torch"]
 
 
-def test_trials_that_are_there_are_not_trained_again(tmp_path):
-    _, _, (file,) = run(tmp_path)
-    before, first = cells(tmp_path), read_result(file)
-    _, report, (file,) = run(tmp_path)
+def test_trials_that_are_there_are_not_trained_again(done):
+    before, first = cells(done), read_result(done / "toy/accuracy.paper.json")
+    _, report, (file,) = run(done)
     assert report.finished == []
-    assert cells(tmp_path) == before
+    assert cells(done) == before
     assert read_result(file)["result"] == first["result"]
 
 
-def test_a_result_names_the_trials_it_lacks_and_the_page_shows_what_is_there(tmp_path, toys):
-    run(tmp_path)
-    for file in list(tmp_path.glob("trials/cells/zero_bias-*.json"))[:1]:
-        seed = json.loads(file.read_text())["values"]["seed"]
-        file.unlink()
-    _, _, (file,) = run(tmp_path, minutes=0)
+def test_a_result_names_the_trials_it_lacks_and_the_page_shows_what_is_there(done, tmp_path, toys):
+    file = next(done.glob("trials/cells/zero_bias-*.json"))
+    seed = json.loads(file.read_text())["values"]["seed"]
+    file.unlink()
+    _, _, (file,) = run(done, minutes=0)
     result = read_result(file)
     assert result["lacks"] == [{"name": "net", "neuron": "zero_bias", "seeds": [seed]}]
     assert result["trials"] == 3
     assert [len(recipe["seeds"]) for recipe in result["recipes"]] == [2, 1]
-    page, _ = findings_page("toy", tmp_path)
+    page, _ = findings_page("toy", done)
     assert f"Not measured yet (about 1 min on this machine): net (zero_bias), seeds {seed}." in page
     # What lacks nothing is shown instead.
-    reproduce(ACCURACY, "small", runs=tmp_path / "runs", results=tmp_path)
-    assert "Not measured yet" not in findings_page("toy", tmp_path)[0]
+    reproduce(ACCURACY, "small", runs=tmp_path / "runs", results=done)
+    assert "Not measured yet" not in findings_page("toy", done)[0]
 
 
-def test_minutes_that_are_left_are_estimated_by_trials_that_are_there(tmp_path):
-    run(tmp_path)
-    next(tmp_path.glob("trials/cells/zero_bias-*.json")).unlink()
-    queue = Queue([FOUR], "paper", tmp_path)
+def test_minutes_that_are_left_are_estimated_by_trials_that_are_there(done):
+    next(done.glob("trials/cells/zero_bias-*.json")).unlink()
+    queue = Queue([FOUR], "paper", done)
     paces = queue.paces()
     assert set(paces) == {kind_of(recipe) for recipe in FOUR.scales["paper"].recipes}
     assert all(pace.epoch > 0 and pace.besides >= 0 for pace in paces.values())
@@ -109,15 +120,15 @@ def test_choices_are_made_when_their_trials_are_there(tmp_path):
     assert queue.tasks() == []
 
 
-def test_the_archive_holds_what_is_new_and_completes_another_folder(tmp_path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    since = time()
-    queue, _, (file,) = run(here)
-    old = next(here.glob("trials/cells/*.json"))
-    os.utime(old, (since - 100, since - 100))
+def test_the_archive_holds_what_is_new_and_completes_another_folder(done, tmp_path):
+    there, since, queue = tmp_path / "there", time(), Queue([FOUR], "paper", done)
+    file, *others = [done / "toy/accuracy.paper.json", *done.glob("trials/cells/*.json")]
+    for path in (file, *others):
+        os.utime(path, (since + 1, since + 1))
+    os.utime(others[0], (since - 100, since - 100))
     assert queue.archive(tmp_path / "new.zip", since) == 4
-    os.utime(old)
-    assert queue.archive(tmp_path / "all.zip", since) == 5
+    os.utime(others[0])
+    assert queue.archive(tmp_path / "all.zip", since - 1) == 5
     with zipfile.ZipFile(tmp_path / "all.zip") as archive:
         archive.extractall(there)
     _, report, (other,) = run(there)
