@@ -69,12 +69,13 @@ def robustness(_: Record, model: nn.Module, test: Split, options: Mapping[str, A
     """
     accuracy: dict[str, list[float]] = {name: [] for name in ATTACKS}
     for epsilon in options["epsilons"]:
-        for name, attacked in _both(model, test, epsilon, options).items():
+        for name, attacked in both_attacks(model, test, epsilon, options).items():
             accuracy[name].append(attacked.robust_accuracy)
     return {"accuracy": accuracy, "checks": _checks(model, test.rows(slice(options["check_images"])), options)}
 
 
-def _both(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> dict[str, Attacked]:
+def both_attacks(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> dict[str, Attacked]:
+    """The attacks of ``ATTACKS``; ``options``: ``steps``."""
     how: Any = {"surrogate": convert(model, "standard").model, "steps": options["steps"], "batch_size": AT_ONCE}
     transfer = pgd(model, images.x, images.y, Ball("inf", epsilon), **how)
     return {"transfer": transfer, "white_box": white_box(model, images, epsilon, options)}
@@ -83,7 +84,7 @@ def _both(model: nn.Module, images: Split, epsilon: float, options: Mapping[str,
 def _checks(model: nn.Module, images: Split, options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The signs of a hidden gradient."""
     x, y, epsilon, steps = images.x, images.y, options["check_epsilon"], options["check_steps"]
-    ball, found = Ball("inf", epsilon), _both(model, images, epsilon, options)
+    ball, found = Ball("inf", epsilon), both_attacks(model, images, epsilon, options)
     black = {"transfer": found["transfer"], "noise": pgd(model, x, y, ball, steps=0, restarts=20, batch_size=AT_ONCE)}
 
     def once(epsilon: float, count: int) -> Attacked:
