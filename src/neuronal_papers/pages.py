@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import get_args
 
 from neuronal.names import find
-from neuronal.report import Table
-from neuronal.report.html import bullets, document, figures
-from neuronal.report.html import table as html_table
+from neuronal.report import Block, Bullets, Document, Figures, Section, Table, Text, render_html, render_markdown
 from neuronal_papers.core import Reproduction
 from neuronal_papers.judge import RULES, VERSION, Finding, Outcome, Result
 from neuronal_papers.registry import package_of, reproductions
@@ -33,24 +30,20 @@ def findings_page(paper: str, results: Path) -> tuple[str, dict[str, str]]:
     if not results.is_dir():
         raise ValueError(f"{results} is no folder of results. neuronal reproduce writes them.")
     findings: list[Finding] = []
-    sections: list[str] = []
-    drawings: dict[str, str] = {}
+    sections: list[Section] = []
     for one in package.REPRODUCTIONS:
-        sections += [
-            f"## {one.title}",
-            f"{one.where}.",
-            one.departs and f"What is different here: {one.departs}",
-            one.criteria and f"How it is judged: {one.criteria}",
-        ]
+        about = [Text(f"{one.where}."), *_departs(one.departs)]
+        about += [Text(f"How it is judged: {one.criteria}")] if one.criteria else []
         if found := best_result(one, results):
             result = one.current(found)
             findings += one.findings(result)
-            sections += _section(one, result, drawings)
+            blocks = [Text(f"`{result['command']}`: {_run(result)}."), *_lacking(result), *_measured(one, result)]
         else:
             command, scales = f"neuronal reproduce {one.name}", [scale for scale in one.scales if scale != "smoke"]
             again = f"{command} --scale {scales[0]}"
             findings.append(Finding(f"{one.title} ({one.where})", "not measured", "", False, again))
-            sections.append(f"No result yet: `{command}` ({', '.join(f'`--scale {scale}`' for scale in scales)}).")
+            blocks = [Text(f"No result yet: `{command}` ({', '.join(f'`--scale {scale}`' for scale in scales)}).")]
+        sections.append(Section(one.title, [*about, *blocks], one.name.replace("/", "-")))
     rows = tuple(
         (
             f"{'*ours:* ' * one.beyond_paper}{one.claim}",
@@ -60,15 +53,13 @@ def findings_page(paper: str, results: Path) -> tuple[str, dict[str, str]]:
         )
         for one in findings
     )
-    parts = [
-        f"# {package.ABOUT}",
-        answers(paper),
-        f"{_counted(findings)} {NOTE}",
-        f"{RULES} (Rules, version {VERSION}.)",
-        markdown(Table("", ("claim", "outcome", "measured", "again by"), rows, num_texts=4)),
-        *sections,
+    first: list[Block] = [
+        *([Text(text)] if (text := answers(paper)) else []),
+        Text(f"{_counted(findings)} {NOTE}"),
+        Text(f"{RULES} (Rules, version {VERSION}.)"),
+        Table("", ("claim", "outcome", "measured", "again by"), rows, num_texts=4),
     ]
-    return "\n\n".join(filter(None, parts)) + "\n", drawings
+    return render_markdown(Document(package.ABOUT, first, sections))
 
 
 def best_result(one: Reproduction, results: Path) -> Result | None:
@@ -99,33 +90,31 @@ def results_page(folder: Path) -> tuple[str, dict[str, list[str]]]:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise ValueError(f"{folder} has no results. neuronal reproduce writes them.")
-    title = f"Results of {folder.name}"
-    parts, said = [f"<h1>{escape(title)}</h1>"], {}
+    sections, said = [], {}
     for file in files:
         result = read_result(file)
         one = find(reproductions(), result["reproduction"], "reproduction")
         result = one.current(result)
         said[one.name] = sentences(one, result)
-        parts += [
-            f"<h2>{escape(one.title)}</h2>",
-            f'<p class="soft">{escape(one.where)}; <code>{escape(result["command"])}</code>: {escape(_run(result))}.</p>',
-            f"<p>What is different here: {escape(one.departs)}</p>" if one.departs else "",
-            bullets(said[one.name]),
+        run = Text(f"{one.where}; `{result['command']}`: {_run(result)}.", is_soft=True)
+        blocks = [
+            run,
+            *_departs(result["departs"]),
+            *_lacking(result),
+            Bullets(said[one.name]),
+            *_measured(one, result),
         ]
-        for number, table in enumerate(one.tables(result)):
-            # The first has the title of the section.
-            heading = f"<h3>{escape(table.title)}</h3>" if number else ""
-            caption = f'<p class="soft">{escape(table.caption)}.</p>' if table.caption else ""
-            parts += [heading, html_table(table.head, table.rows), caption]
-        parts.append(figures(one.figures(result)))
-    return document(title, parts), said
+        sections.append(Section(one.title, blocks))
+    return render_html(Document(f"Results of {folder.name}", (), sections)), said
 
 
-def markdown(table: Table) -> str:
-    """A table in Markdown; numbers stand to the right, but the first column names the row, whatever it holds."""
-    rules = ["---" if number < max(1, table.num_texts) else "---:" for number in range(len(table.head))]
-    head, *rows = ["| " + " | ".join(row) + " |" for row in (table.head, *table.rows)]
-    return "\n".join([head, f"|{'|'.join(rules)}|", *rows])
+def _departs(text: str) -> list[Block]:
+    return [Text(f"What is different here: {text}")] if text else []
+
+
+def _measured(one: Reproduction, result: Result) -> list[Block]:
+    """Tables and figures of a result."""
+    return [*one.tables(result), Figures(one.figures(result))]
 
 
 def _counted(findings: Sequence[Finding]) -> str:
@@ -140,26 +129,13 @@ def _counted(findings: Sequence[Finding]) -> str:
     return text + (f" Tables and figures without a result: {missing}." if missing else "")
 
 
-def _section(one: Reproduction, result: Result, drawings: dict[str, str]) -> list[str]:
-    """What a page shows of a result; adds the figures to ``drawings``."""
-    parts = [f"`{result['command']}`: {_run(result)}.", _lacking(result)]
-    for number, table in enumerate(one.tables(result)):
-        # The first has the title of the section.
-        parts += [f"**{table.title}**" if number else "", markdown(table), table.caption and f"{table.caption}."]
-    for number, drawing in enumerate(one.figures(result), 1):
-        name = f"figures/{one.name.replace('/', '-')}-{number}.svg"
-        drawings[name] = drawing.svg
-        parts += [f"![{drawing.title}]({name})", drawing.caption and f"{drawing.title}: {drawing.caption}"]
-    return parts
-
-
-def _lacking(result: Result) -> str:
+def _lacking(result: Result) -> list[Block]:
     """The trials a table at the paper's scale still lacks, and what they take."""
     rows = [
         f"{row['name']} ({row['neuron']}), seeds {', '.join(map(str, row['seeds']))}" for row in result.get("lacks", ())
     ]
     minutes = f"about {max(1, round(result['minutes_left']))} min on this machine" if "minutes_left" in result else ""
-    return f"Not measured yet{minutes and f' ({minutes})'}: {'; '.join(rows)}." if rows else ""
+    return [Text(f"Not measured yet{minutes and f' ({minutes})'}: {'; '.join(rows)}.")] if rows else []
 
 
 def _run(result: Result) -> str:

@@ -3,6 +3,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -12,13 +13,14 @@ from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Failure
 from neuronal.experiments.sweep import Study
 from neuronal.report.page import page
+from neuronal.report.render_html import render_html
 from neuronal.train.timing import StepTime
 
 COSTS = {"standard": StepTime(0.001, 1, 1, 1), "zero_bias": StepTime(0.001, 0.97, 0.9, 1.1)}
 
 
 def draw(study, records, data=None):
-    return page(study, data or load("digits"), records, compare(records), COSTS)
+    return render_html(page(study, data or load("digits"), records, compare(records), COSTS))
 
 
 class Reader(HTMLParser):
@@ -61,7 +63,7 @@ def test_the_page_shows_what_was_measured(quick_study, quick_records):
     for record in quick_records:
         assert f"{100 * record.metrics['accuracy']:.2f}%" in text
         assert record.environment["commit"] in text
-    assert "&quot;lr&quot;: 0.01" in text
+    assert '"lr": 0.01' in unescape(text)
     assert "0.97×" in text
     assert draw(quick_study, quick_records) == text
 

@@ -32,6 +32,7 @@ def audit(
     from neuronal.experiments.environment import environment
     from neuronal.experiments.subject import subject
     from neuronal.report.audit import audit_page, audit_sentences
+    from neuronal.report.render_html import render_html
 
     if rows < 1 or pairs < 0:
         raise ValueError(f"--rows needs to be at least 1 and --pairs at least 0, got {rows} and {pairs}.")
@@ -59,7 +60,7 @@ def audit(
     stem = f"{named}-{label}"
     write_whole(folder / f"{stem}.json", json.dumps(answer, indent=1) + "\n")
     page = folder / f"{stem}.html"
-    write_whole(page, audit_page(source, label, one.data.classes, answer))
+    write_whole(page, render_html(audit_page(source, label, one.data.classes, answer)))
     if as_json:
         print(json.dumps(answer | {"report": str(page)}, indent=1))
         return

@@ -164,6 +164,7 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
     from neuronal.experiments.compare import compare
     from neuronal.experiments.sweep import costs
     from neuronal.report.page import page
+    from neuronal.report.render_html import render_html
     from neuronal.report.terminal import table
     from neuronal.report.words import findings
 
@@ -173,8 +174,8 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
     by_family: dict[str, StepTime] = {v.family: cost for v in study.variants() if (cost := measured.of(v))}
     sentences = findings(comparison, records, by_family, dataset.classes)
     file = folder / "report.html"
+    write_whole(file, render_html(page(study, dataset, records, comparison, by_family)))
     if as_json:
-        write_whole(file, page(study, dataset, records, comparison, by_family))
         answer = {"study": study.to_json(), "comparison": comparison.to_json(), "costs": measured.to_json()}
         print(json.dumps(answer | {"findings": sentences, "report": str(file)}, indent=1))
         return
@@ -182,7 +183,6 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
     console.print(table(comparison, by_family, _title(study)))
     for sentence in sentences:
         console.print(f"- {escape(sentence)}", highlight=False)
-    write_whole(file, page(study, dataset, records, comparison, by_family))
     console.print(f"report: {escape(str(file))}", highlight=False, soft_wrap=True)
 
 

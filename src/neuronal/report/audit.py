@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from neuronal.report.document import Block, Bullets, Document, Figures, Section, Text
 from neuronal.report.figures import Drawing, blank, colour, plain_numbers
-from neuronal.report.html import bullets, document, figures, table
+from neuronal.report.tables import Table
 
 TITLES = {
     "scaling": "Does the class depend on contrast?",
@@ -107,54 +107,42 @@ def _sensitivity(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def audit_page(source: str, data: str, classes: Sequence[str], answer: Mapping[str, Any]) -> str:
-    """The audit as one self-contained page."""
+def audit_page(source: str, data: str, classes: Sequence[str], answer: Mapping[str, Any]) -> Document:
+    """The audit as a document."""
     sections = answer["sections"]
-    title = f"Audit of {source} on {data}"
     kinds = ", ".join(f"{count} {name}" for name, count in sections["model"]["layers"].items())
     drawings = [
         *([contrast_figure(sections["contrast"])] if _of(sections, "contrast") else []),
         *([zero_figure(sections["zero_image"], classes)] if _of(sections, "zero_image") else []),
     ]
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="soft">{sections["model"]["parameters"]:,} parameters; {escape(kinds)}.</p>',
-        bullets(audit_sentences(sections, data)),
-        figures(drawings),
-        *_tables(sections),
-        "<h2>Measured with</h2>",
-        table(["", ""], [[name, str(value)] for name, value in answer["environment"].items()], "left"),
-        "<h2>Time</h2>",
-        table(["section", "seconds"], [[name, f"{s:.2f}"] for name, s in answer["seconds"].items()]),
+    environment = tuple((name, str(value)) for name, value in answer["environment"].items())
+    seconds = tuple((name, f"{s:.2f}") for name, s in answer["seconds"].items())
+    first: list[Block] = [
+        Text(f"{sections['model']['parameters']:,} parameters; {kinds}.", is_soft=True),
+        Bullets(audit_sentences(sections, data)),
+        Figures(drawings),
     ]
-    return document(title, parts)
+    last = (
+        Section("Measured with", [Table("", ("", ""), environment, 2)]),
+        Section("Time", [Table("", ("section", "seconds"), seconds, 1)]),
+    )
+    return Document(f"Audit of {source} on {data}", first, (*_sections(sections), *last))
 
 
-def _tables(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    parts = []
-    if sections.get("scaling", {}).get("breaks"):
-        rows = [
-            [f"{b['module']} at {b['path']}" if b["path"] else b["module"], b["reason"], b["repair"]]
-            for b in sections["scaling"]["breaks"]
-        ]
-        parts += [
-            f"<h2>{TITLES['scaling']}</h2>",
-            table(["module", "what breaks it", "what would repair it"], rows, "left"),
-        ]
+def _sections(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[Section]:
+    if breaks := sections.get("scaling", {}).get("breaks"):
+        rows = tuple(
+            (f"{b['module']} at {b['path']}" if b["path"] else b["module"], b["reason"], b["repair"]) for b in breaks
+        )
+        head: tuple[str, ...] = ("module", "what breaks it", "what would repair it")
+        yield Section(TITLES["scaling"], [Table("", head, rows, 3)])
     if activity := _of(sections, "activity"):
-        rows = [
-            [
-                layer["path"],
-                str(layer["units"]),
-                layer["verdict"],
-                _count(layer["dead_on_box"]),
-                _count(layer["dead_on_data"]),
-            ]
-            for layer in activity["layers"]
-        ]
-        head = ["ReLU", "units", "one always active", "dead on the box", "dead on the data"]
-        parts += [f"<h2>{TITLES['activity']}</h2>", table(head, rows)]
-    return parts
+        layers = tuple(
+            (one["path"], str(one["units"]), one["verdict"], _count(one["dead_on_box"]), _count(one["dead_on_data"]))
+            for one in activity["layers"]
+        )
+        head = ("ReLU", "units", "one always active", "dead on the box", "dead on the data")
+        yield Section(TITLES["activity"], [Table("", head, layers, 1)])
 
 
 def _count(value: int | None) -> str:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 Row = Mapping[str, Any]
 
@@ -37,13 +33,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text below a title; the first ``num_texts`` columns are text, the others numbers."""
+    """Rows of text below a title; the first ``num_texts`` columns are text, the others numbers.
+
+    ``marks`` say which cells stand out, by row and column: as the ``best`` or as ``failed``.
+    """
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     num_texts: int
     caption: str = ""
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
 def table(title: str, columns: Sequence[Column], rows: Iterable[Row], caption: str = "") -> Table:
@@ -52,15 +52,3 @@ def table(title: str, columns: Sequence[Column], rows: Iterable[Row], caption: s
     cells = tuple(tuple(column.text(row) for column in columns) for row in rows)
     num_texts = sum(column.is_text for column in columns)
     return Table(title, tuple(column.head for column in columns), cells, num_texts, caption)
-
-
-def rich_table(table: Table) -> RichTable:
-    """The table for a terminal."""
-    rich = RichTable(title=table.title, box=SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left")
-    rich.caption = table.caption or None
-    for number, head in enumerate(table.head):
-        is_text = number < table.num_texts
-        rich.add_column(head, no_wrap=is_text, justify="left" if is_text else "right")
-    for row in table.rows:
-        rich.add_row(*map(escape, row))
-    return rich

@@ -1,0 +1,52 @@
+"""Blocks of a document on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape as without_markup
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
+
+from neuronal.names import printable
+from neuronal.report.document import Block, Bullets, Code, Figures, Text
+from neuronal.report.tables import Table
+
+STYLES = {"best": "bold", "failed": "red"}
+"""What marks of cells look like."""
+
+
+def print_blocks(console: Console, blocks: Iterable[Block]) -> None:
+    """Prints what a terminal can show; figures are left out."""
+    for block in blocks:
+        match block:
+            case Table():
+                console.print(rich_table(block))
+            case Bullets(items=items):
+                for item in items:
+                    console.print(f"- {without_markup(printable(item))}", highlight=False)
+            case Text(text=text) | Code(text=text):
+                console.print(without_markup(printable(text)), highlight=False)
+            case Figures():
+                pass
+
+
+def rich_table(table: Table) -> RichTable:
+    """The table for a terminal."""
+    # As text, in which brackets are brackets.
+    title, caption = (RichText(printable(words)) if words else None for words in (table.title, table.caption))
+    rich = RichTable(title=title, caption=caption, box=SIMPLE_HEAD, pad_edge=False)
+    rich.title_justify = rich.caption_justify = "left"
+    for number, head in enumerate(table.head):
+        is_text = number < table.num_texts
+        rich.add_column(RichText(printable(head)), no_wrap=is_text, justify="left" if is_text else "right")
+    for number, row in enumerate(table.rows):
+        rich.add_row(
+            *(
+                RichText(printable(cell), STYLES.get(table.marks.get((number, place), ""), ""))
+                for place, cell in enumerate(row)
+            )
+        )
+    return rich
