@@ -80,10 +80,11 @@ class Globe(Cloud):
         return self.rows[0] - reach, self.rows[0] + reach
 
     def _dual(self, change: Tensor, dim: int) -> Tensor:
-        # Squares may underflow, each by less than TINY squared.
         if self.norm_of_ball == "inf":
             return change.abs().sum(dim)
-        return change.square().sum(dim).sqrt() + TINY * change.shape[dim]
+        # Squares of numbers that are not zero may underflow, each by less than TINY squared.
+        lost = (change != 0).any(dim).to(change) * (TINY * change.shape[dim])
+        return change.square().sum(dim).sqrt() + lost
 
     def linear_in(
         self,
