@@ -225,6 +225,14 @@ def clamp(x: Cloud, min: Any = None, max: Any = None) -> Cloud:
     return x if max is None else mul(clamp(mul(x, -1.0), min=-max), -1.0)
 
 
+def _largest(parts: list[Cloud]) -> Cloud:
+    """In pairs, then these in pairs: with n parts, each number is in about log n of the maxima."""
+    while len(parts) > 1:
+        pairs = [maximum(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[2 * len(pairs) :]
+    return parts[0]
+
+
 def _pool(rank: int) -> Callable[..., Cloud]:
     def tuple_of(value: Any) -> tuple[int, ...]:
         return tuple(value) if isinstance(value, Sequence) else (value,) * rank
@@ -250,30 +258,24 @@ def _pool(rank: int) -> Callable[..., Cloud]:
         reach = [(sizes[i] - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i] for i, n in enumerate(x.radius.shape[-rank:])]
         pads = [n for i in reversed(range(rank)) for n in (p[i], max(reach[i], 0))]
         whole = pad(x, pads, value=-FAR)
-        best: Cloud | None = None
-        for place in torch.cartesian_prod(*[torch.arange(n) for n in k]).view(-1, rank).tolist():
-            cut = [slice(o * d[i], o * d[i] + (sizes[i] - 1) * s[i] + 1, s[i]) for i, o in enumerate(place)]
-            part = whole[(..., *cut)]
-            best = part if best is None else maximum(best, part)
-        assert best is not None
-        return best.note("positions", x)
+        for i in range(rank):
+            starts = [o * d[i] for o in range(k[i])]
+            cuts = [slice(start, start + (sizes[i] - 1) * s[i] + 1, s[i]) for start in starts]
+            whole = _largest([whole[(..., cut, *[slice(None)] * (rank - 1 - i))] for cut in cuts])
+        return whole.note("positions", x)
 
     return rule
 
 
 def amax(x: Cloud, dim: Any = (), keepdim: bool = False) -> Cloud:
-    """The largest of some positions, one after the other; none of the batch."""
-    dims = sorted(
-        {d % x.dim() for d in ((dim,) if isinstance(dim, int) else tuple(dim) or range(x.dim()))}, reverse=True
-    )
+    """The largest of some positions; none of the batch."""
+    dims = list(dict.fromkeys(d % x.dim() for d in ((dim,) if isinstance(dim, int) else tuple(dim) or range(x.dim()))))
     if 0 in dims:
         raise NoRule("The checker has no rule for a maximum over the batch.")
     for d in dims:
-        parts = [x.narrow(d, i, 1) for i in range(x.radius.shape[d])]
-        best = parts[0]
-        for part in parts[1:]:
-            best = maximum(best, part)
-        x = best if keepdim else best.squeeze(d)
+        x = _largest([x.narrow(d, i, 1) for i in range(x.radius.shape[d])])
+    for d in () if keepdim else sorted(dims, reverse=True):
+        x = x.squeeze(d)
     return x
 
 
