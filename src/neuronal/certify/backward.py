@@ -50,6 +50,7 @@ from neuronal.geometry.program import (
 )
 
 TRANSPOSED = {3: grad.conv1d_input, 4: grad.conv2d_input, 5: grad.conv3d_input}
+COUNTED = 8 * OWN  # for each of our roundings, so that a checker that counts more of them proves the same
 NORMAL = torch.finfo(torch.float64).tiny
 
 
@@ -118,17 +119,17 @@ class Backward:
         if isinstance(op, Affine):
             bias, rule = op.bias_size(), self.bounds.rounding.get(step.output)
             whole = op.absolute(inputs[0]) + (0.0 if bias is None else bias)
-            error = (gamma(2 * outputs + 2 * op.terms + 64, OWN) + 1.01 * gamma(op.terms + 12, v)) * whole
+            error = (gamma(2 * outputs + 2 * op.terms + 64, COUNTED) + 1.01 * gamma(op.terms + 12, v)) * whole
             error = 1.01 * error + (0.0 if rule is None else rule.floor)
         elif isinstance(op, Kink):
-            error = 8 * gamma(2 * outputs + 64, OWN) * (1 + op.slope.abs()) * inputs[0]
+            error = 8 * gamma(2 * outputs + 64, COUNTED) * (1 + op.slope.abs()) * inputs[0]
             if not op.is_exact:
                 error = error + 2 * gamma(6, v) * op.slope.abs() * inputs[0] + 4 * self.bounds.tiny
         elif isinstance(op, Sum):
             both = inputs[0] + abs(op.factor) * inputs[1]
-            error = (2 * gamma(2 * outputs + 64, OWN) + 2 * gamma(8, v)) * both + 4 * self.bounds.tiny
+            error = (2 * gamma(2 * outputs + 64, COUNTED) + 2 * gamma(8, v)) * both + 4 * self.bounds.tiny
         else:
-            error = 8 * gamma(2 * outputs + 64, OWN) * whole
+            error = 8 * gamma(2 * outputs + 64, COUNTED) * whole
         self.totals[step.output] = float(size.sum())
         lost = 4 * NORMAL * (outputs + 1) * (1 + sum(self.totals[i] for i in step.inputs))
         self.errors[step.output] = error, lost

@@ -27,6 +27,7 @@ from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Progr
 
 Norm = Literal[2, "inf"]
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
+ROUNDINGS = 2.0  # each rounding is counted so often, for the same reason
 UNITS = 128  # followed back at one bend, or as many as the input has numbers
 STEPS, STRIDE = 2, 0.5  # of the slopes, at the first radius whose margin is near 0
 NEAR = 0.01  # of the lead at the centre
@@ -134,7 +135,7 @@ class _Ball:
     """All radii around one input."""
 
     def __init__(self, program: Program, x: Tensor, label: int, norm: Norm, promise: Promise):
-        self.bounds = Bounds(program, dtype=torch.float64, promise=promise)
+        self.bounds = Bounds(program, dtype=torch.float64, promise=promise, spare=ROUNDINGS)
         self.x, self.label, self.norm = x.double(), label, norm
         self.region = torch.inf
         self.bent, self.lead = False, 0.0
@@ -189,9 +190,18 @@ class _Ball:
         if watch:
             self.lead = float(lead.rows[0].min())
             return float((lead.rows[0] / self._dual(lead.rows).clamp(min=1e-300)).clamp(min=0).min())
-        if not self.bent:
-            return float(lead.low.min())
-        return float(torch.maximum(lead.low[0], self._lead_backward(last)).min())
+        low = lead.low[0]
+        if self.bent:
+            low = torch.maximum(low, self._lead_backward(last))
+        return float(low.min())
+
+    def _in_leads(self, sizes: Tensor) -> Tensor:
+        """Sizes of what the leads are differences of, from those of the last value."""
+        y, head = self.label, self.bounds.head
+        others = [c for c in range(len(sizes) if head is None else len(head.weight)) if c != y]
+        if head is None:
+            return sizes[y] + sizes[others]
+        return (head.weight[y].abs() + head.weight[others].abs()) @ sizes
 
     def _dual(self, rows: Tensor) -> Tensor:
         generators = rows[1:]
@@ -290,10 +300,10 @@ class _Ball:
         if head is None:
             return self._lowest(self.bounds.program.output, eye[y] - eye[others], eye.new_zeros(()))
         rule = self.bounds.rounding[self.bounds.steps[-1].output]
-        gap, size = head.weight[y] - head.weight[others], head.weight[y].abs() + head.weight[others].abs()
+        gap = head.weight[y] - head.weight[others]
         shift = gap.new_zeros(()) if head.shift is None else head.shift[y] - head.shift[others]
         low = self._lowest(self.bounds.steps[-1].inputs[0], gap, shift)
-        off = 2 * rule.share * (size @ (form.size + form.rest)[0]) + 4 * rule.floor.max()
+        off = 2 * rule.share * self._in_leads((form.size + form.rest)[0]) + 4 * rule.floor.max()
         return low - off - 8 * OWN * low.abs()
 
     def _lowest(self, value: int, rows: Tensor, shift: Tensor) -> Tensor:

@@ -62,14 +62,15 @@ def copied(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     return rule
 
 
-def averaged(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
-    """Linear with weights that are never negative."""
+def averaged(func: Callable[..., Tensor], rank: int | None = None) -> Callable[..., Cloud]:
+    """Linear with weights that are never negative; an output reads at most all numbers, or the last ``rank`` dimensions."""
 
     def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
         def apply(row: Tensor) -> Tensor:
             return func(row, *args, **kwargs)
 
-        return x.affine(apply, apply, 0.0, x.radius.numel()).note("positions", x)
+        terms = x.radius.numel() if rank is None else x.radius.shape[-rank:].numel()
+        return x.affine(apply, apply, 0.0, terms + 1).note("positions", x)
 
     return rule
 
@@ -167,7 +168,7 @@ def relu(x: Cloud, inplace: bool = False, *, is_layer: bool = False) -> Cloud:
         lam, mu = torch.where(is_flat, 0.0, lam), torch.where(is_flat, half, mu)
         radius = torch.where(is_flat, half, radius)
     result = x.like(x.moved(lambda row: lam * row, mu), radius * UP)
-    return result.bent_from([x], 0.0, low, high, is_layer=is_layer)
+    return result.bent_from([x], 0.0, low, high, high > -low, is_layer=is_layer)
 
 
 def kink(x: Cloud, slope: Any) -> Cloud:
@@ -175,9 +176,10 @@ def kink(x: Cloud, slope: Any) -> Cloud:
     low, high = x.range()
     lam, mu = lines(x, low, high)
     line, rest = slope + (1 - slope) * lam, abs(1 - slope) * mu
-    off = (20 * OWN + 3 * x.unit) * (2 + abs(slope)) * x.size_bound + TINY
+    # The network rounds its slope and one product.
+    off = (20 * OWN * (2 + abs(slope)) + 3 * x.unit * abs(slope)) * x.size_bound + TINY
     result = x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
-    return result.bent_from([x], slope, low, high, is_layer=False)
+    return result.bent_from([x], slope, low, high, high > -low, is_layer=False)
 
 
 def prelu(x: Cloud, weight: Tensor) -> Cloud:
@@ -188,14 +190,15 @@ def prelu(x: Cloud, weight: Tensor) -> Cloud:
 def maximum(x: Cloud, other: Cloud) -> Cloud:
     """The side that always wins; elsewhere other + relu(x - other), or the interval where that is narrower."""
     gap = add(x, mul(other, -1.0))
-    ends = gap.range()
-    lam, mu = lines(gap, *ends)
+    rough = gap.low(), gap.high()
+    lam, mu = lines(gap, *rough)
     first, second = x.low() >= other.high(), other.low() >= x.high()
     low, high = torch.maximum(x.low(), other.low()), torch.maximum(x.high(), other.high())
     size = 32 * OWN * (x.size_bound + other.size_bound)
     bent = lam * x.radius + (1 - lam) * other.radius + mu + size
     width = (high - low) / 2 + size
-    is_flat = (width < bent) & (mu > 0)
+    # An interval forgets how the value changes with the input, and that is all a ball's rows are about.
+    is_flat = (width < bent) & (mu > 0) & x.has_corners
 
     def pick(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
         return torch.where(first, a, torch.where(second, b, torch.where(is_flat, d, c)))
@@ -207,7 +210,8 @@ def maximum(x: Cloud, other: Cloud) -> Cloud:
         for a, b, c, d in zip(x.rows, other.rows, raised, middle, strict=True)
     ]
     result = x.like(rows, pick(x.radius, other.radius, bent * UP, width * UP))
-    return result.bent_from([x, other], 0.0, *ends, is_layer=False)
+    # The rough range is that of the rows: with lines that fit it, these keep more of what the two have in common.
+    return result.bent_from([x, other], 0.0, *gap.range(), rough[1] > -rough[0], is_layer=False)
 
 
 def minimum(x: Cloud, other: Cloud) -> Cloud:
@@ -352,8 +356,8 @@ RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for 
 RULES |= {name: weighted(getattr(F, name)) for name in ("linear", "conv1d", "conv2d", "conv3d")}
 RULES |= {f"max_pool{n}d": _pool(n) for n in (1, 2, 3)}
 RULES |= {f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (1, 2, 3)} | {"amax": amax}
-RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d")) for n in (1, 2, 3)}
-RULES |= {f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d")) for n in (1, 2, 3)}
+RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d"), n) for n in (1, 2, 3)}
+RULES |= {f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d"), n) for n in (1, 2, 3)}
 RULES |= {"mean": averaged(torch.mean), "sum": averaged(torch.sum), "cat": cat, "pad": pad}
 RULES |= {"add": add, "sub": sub, "mul": mul, "div": div, "true_divide": div, "neg": lambda x: mul(x, -1.0)}
 RULES |= {"__add__": add, "__radd__": lambda x, y: add(x, y), "__sub__": sub, "__mul__": mul, "__rmul__": mul}
