@@ -8,7 +8,7 @@ from collections.abc import Callable
 TRIES = 14  # radii that are tried
 CLOSE = 1e-3  # how near to the largest one that can be proved a radius needs to be
 START, POWER = 0.4, 2.7  # of the affine map's radius, and of the loss: what they are in trained networks, about
-POWERS = 1.0, 6.0  # of the loss
+POWERS = 1.0, 12.0  # of the loss
 
 
 def largest_radius(margin: Callable[[float], tuple[float, float]], low: float, affine: float, lead: float) -> float:
