@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 from neuronal.certify import statement
 from neuronal.certify.backward import lines
-from neuronal.certify.ball import certify_ball
+from neuronal.certify.ball import _Ball, certify_ball
 from neuronal.certify.check import check
+from neuronal.certify.cloud import FLOAT32
 from neuronal.certify.globe import Globe
+from neuronal.geometry.lowering import lower
 from tests.certify.networks import NETWORKS, inputs, network, on_sphere
 
 
@@ -89,6 +91,57 @@ def test_the_checkers_bounds_hold_with_any_slopes(name, norm):
                 least = scores.least(rows, chosen)
                 assert least.isfinite().all()
                 assert (least.unsqueeze(1) <= rows.squeeze(1) @ seen.T).all()
+
+
+def rounded_in_float32(layer: nn.Module, x: Tensor) -> Tensor:
+    """What one rounding of each product may do to the result."""
+    if isinstance(layer, nn.Linear):
+        return 2.0**-24 * (x.abs() @ layer.weight.abs().T)
+    return 2.0**-24 * 0.2 * x.abs() * (x < 0)
+
+
+@pytest.mark.parametrize("bends", [True, False])
+def test_both_leave_room_for_what_the_deployed_network_rounds(bends):
+    """The first step alone, and what follows it."""
+    torch.manual_seed(0)
+    first = nn.LeakyReLU(0.2) if bends else nn.Linear(6, 6, bias=False)
+    model = nn.Sequential(first, nn.Linear(6, 8), nn.LeakyReLU(0.2), nn.Linear(8, 3)).double()
+    x, radius = torch.linspace(-1, 1, 6, dtype=torch.float64), 1e-14
+    maker = _Ball(lower(model, x.unsqueeze(0)), x, 0, 2, "float32")
+    globe = Globe(
+        [x[None], *torch.eye(6).double().view(6, 1, 6)], torch.zeros(1, 6).double(), FLOAT32, size=radius, norm=2
+    )
+    with torch.no_grad():
+        maker._margin(radius)
+        before = x.unsqueeze(0)
+        for layer, number in zip(model[:3], (1, 2, 3), strict=True):
+            after, rows = layer(before), torch.eye(layer(before).shape[1]).double()
+            globe = layer(globe)
+            room = rounded_in_float32(layer, before)[0]
+            # The other way is as far.
+            for low in (maker.back.lower(number, rows), globe.least(rows.unsqueeze(1), {})):
+                assert (after[0] - low >= room).all()
+                assert (after[0] - low <= 1000 * 2.0**-24).all()
+            before = after
+
+
+@pytest.mark.parametrize("pad", [nn.ReflectionPad1d(2), nn.ConstantPad1d(2, 0.0)])
+def test_a_copy_that_pads_or_repeats_carries_coefficients_back(pad):
+    torch.manual_seed(0)
+    model = nn.Sequential(pad, nn.Conv1d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(27, 3))
+    model = model.double()
+    for x in torch.randn(4, 1, 7, dtype=torch.float64):
+        maker = _Ball(lower(model, x.unsqueeze(0)), x, 0, "inf", "real")
+        rows = torch.randn(5, 3, dtype=torch.float64)
+        with torch.no_grad():
+            maker._margin(0.3)
+            last = maker.bounds.steps[-1]
+            least = maker.back.lower(last.inputs[0], rows @ model[-1].weight) + rows @ model[-1].bias
+            assert (least.unsqueeze(1) <= rows @ model(on_sphere(x, "inf", 0.3, 2000)).T).all()
+            tiny = _Ball(lower(model, x.unsqueeze(0)), x, 0, "inf", "real")
+            tiny._margin(1e-9)
+            close = tiny.back.lower(last.inputs[0], rows @ model[-1].weight) + rows @ model[-1].bias
+            assert torch.allclose(close, rows @ model(x.unsqueeze(0))[0], atol=1e-6)
 
 
 class Detached(nn.Module):

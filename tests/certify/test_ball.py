@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from torch import nn
 
 from neuronal.certify.ball import certify_ball
 from neuronal.certify.branch import Budget
+from neuronal.certify.check import check
+from neuronal.certify.radius import largest_radius
 from neuronal.nn.implicit_bias import ImplicitBiasLinear
 from tests.certify.networks import NETWORKS, inputs, network, on_sphere, worst_in_ball
 from tests.geometry.networks import linear
@@ -78,3 +81,47 @@ def test_generators_whose_squares_underflow_still_reach(norm):
     certificate = certify_ball(model, torch.zeros(2, dtype=torch.float64), norm=norm)
     distance = 2 / 3 / (2 if norm == "inf" else 2**0.5)
     assert certificate.verdict == "unknown" or certificate.evidence.radius < distance
+
+
+def test_units_that_are_off_do_not_end_the_region():
+    """A pool over units that give 0 everywhere near: of two constants neither is about to win."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3)).double()
+    with torch.no_grad():
+        model[0].bias.copy_(torch.tensor([-9.0, 9.0]))
+    x = torch.rand(1, 6, 6, dtype=torch.float64)
+    for norm in (2, "inf"):
+        certificate = certify_ball(model, x, norm=norm)
+        assert certificate.evidence.region > 0.9 * min(
+            certificate.evidence.region_only, certificate.evidence.margin_only
+        )
+        assert check(certificate, model)
+
+
+@pytest.mark.parametrize("power", [1.5, 3.0, 8.0])
+def test_the_radius_of_a_margin_that_falls_like_a_power(power):
+    asked = []
+
+    def margin(radius: float) -> tuple[float, float]:
+        asked.append(radius)
+        return 2.0 * (1 - radius / 5 - 3 * (radius / 5) ** power), 0.0
+
+    radius = largest_radius(margin, 0.0, 5.0, 2.0)
+    assert margin(radius)[0] > 0 > margin(radius * 1.003)[0]
+    assert len(asked) < 10
+
+
+def test_slopes_may_prove_what_was_not_proved_without():
+    """They are chosen from a margin of at most 0.1 on, and raise it by 0.05."""
+
+    def margin(radius: float) -> tuple[float, float]:
+        plain = 1 - radius - radius**2
+        return (plain + 0.05, 0.05) if abs(plain) < 0.1 else (plain, 0.0)
+
+    assert largest_radius(margin, 0.0, 1.0, 1.0) > 0.63
+
+
+@pytest.mark.parametrize("least", [-math.inf, math.nan])
+def test_no_radius_where_there_is_no_bound(least):
+    assert largest_radius(lambda radius: (least, 0.0), 0.0, 1.0, 1.0) == 0.0
+    assert largest_radius(lambda radius: (1.0, 0.0), 0.0, 1e300, 1.0) < math.inf

@@ -124,6 +124,17 @@ def test_inputs_between_ends_that_cancel_are_off_by_the_rounding_of_the_ends():
     assert certify_segment(model, a, b, promise="float32").verdict != "certified"
 
 
+def test_mixtures_computed_in_float32_are_inside_the_image_of_their_points():
+    """Bounds in float64 add next to nothing themselves."""
+    points = 1000 * inputs("relu", 4)
+    bounds = Bounds(lower(nn.Sequential(nn.ReLU(), nn.Linear(6, 3)), points), dtype=torch.float64, promise="float32")
+    image = bounds.images(points.unsqueeze(0))[0]
+    lam = weights(2000, 4)
+    off = ((lam.float() @ points).double() - lam @ points.double()).abs()
+    assert off.max() > 0
+    assert (off <= image.radius[0]).all()
+
+
 def test_a_dropped_breakpoint_proves_nothing_false(monkeypatch):
     """Breakpoints are proposals: without some of them pieces are open, never wrong."""
 

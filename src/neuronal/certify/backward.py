@@ -13,9 +13,13 @@ of its coefficient asks for, until only the input is left, of which Lam x >= Lam
    with |Lam| is taken off. gamma_M with M = 2 m + 2 n + 64 also covers the products with b and with the errors themselves.
 
 2. *Bends.* kink(x) - p x is linear on both sides of 0, so on [l, u] it lies between its values at l, u and 0, for every
-   slope p. Which p is chosen decides how tight a bound is, never whether it holds.
+   slope p. Which p is chosen decides how tight a bound is, never whether it holds. Two lines b below and a above it are
+   applied as (lam (b + a) + |lam| (b - a)) / 2. Slopes are at most 1 + |slope| and shifts at most 2 (1 + |slope|) A, so
+   the roundings of these sums and of their products with lam cost at most (5 gamma_{m+4}(u) + 8 u) (1 + |slope|) A |lam|,
+   less than the 8 gamma_{2m+64}(u) that ``errors`` has for a bend.
 
 3. *Values that several steps read* have the sum of their coefficients, each addition right up to u |sum|: 2 u |sum| A.
+   A copy that reads no number twice moves coefficients and rounds nothing else.
 
 4. *Underflow* costs at most the smallest normal number for each product: (m + 1) of these for each number of the input of a
    step, times A. What overflows ends as no bound.
@@ -46,6 +50,7 @@ from neuronal.geometry.program import (
 )
 
 TRANSPOSED = {3: grad.conv1d_input, 4: grad.conv2d_input, 5: grad.conv3d_input}
+COUNTED = 8 * OWN  # for each of our roundings, so that a checker that counts more of them proves the same
 NORMAL = torch.finfo(torch.float64).tiny
 
 
@@ -68,10 +73,11 @@ def lines(slope: Tensor, low: Tensor, high: Tensor, chosen: Tensor | None = None
     size = (low.abs() + high.abs()) * (1 + slope.abs())
 
     def touching(p: Tensor, *, is_above: bool) -> tuple[Tensor, Tensor]:
-        rest = [at_low - p * low, at_high - p * high, torch.zeros_like(low)]
-        farthest = torch.stack(rest).detach()
-        pad = 16 * OWN * size * (1 + p.detach().abs())
-        shift = farthest.amax(0) + pad if is_above else farthest.amin(0) - pad
+        fixed = p.detach()
+        one, other, pad = at_low - fixed * low, at_high - fixed * high, 16 * OWN * size * (1 + fixed.abs())
+        shift = (
+            torch.maximum(one, other).clamp(min=0) + pad if is_above else torch.minimum(one, other).clamp(max=0) - pad
+        )
         return torch.where(on, 1.0, torch.where(off, slope, p)), torch.where(on | off, 0.0, shift)
 
     is_convex = slope <= 1
@@ -87,17 +93,18 @@ class Backward:
         x: The middle.
         radius: Of the ball.
         is_box: Whether its norm is the largest entry, and not the 2-norm.
-        places: Of the numbers that copies read, kept from one radius to the next.
+        places: Filled with what copies read, which is the same at every radius.
     """
 
-    def __init__(self, bounds: Bounds, x: Tensor, radius: float, *, is_box: bool, places: dict[int, Tensor]):
+    def __init__(self, bounds: Bounds, x: Tensor, radius: float, *, is_box: bool, places: dict[int, Places]):
         self.bounds, self.x, self.radius, self.is_box = bounds, x, radius, is_box
         self.steps: list[Step] = []
         self.shapes = {0: tuple(x.shape)}
         self.sizes = {0: (x.abs() + radius).unsqueeze(0) * (1 + 1e-9)}
         self.errors: dict[int, tuple[Tensor, float]] = {}
         self.ranges: dict[int, tuple[Tensor, Tensor]] = {}
-        self.usual: dict[int, Lines] = {}
+        self.usual: dict[int, tuple[Tensor, Tensor, Tensor, Tensor]] = {}
+        self.totals = {0: float(self.sizes[0].sum())}
         self.places = places
 
     def tell(self, step: Step, size: Tensor) -> None:
@@ -112,35 +119,43 @@ class Backward:
         if isinstance(op, Affine):
             bias, rule = op.bias_size(), self.bounds.rounding.get(step.output)
             whole = op.absolute(inputs[0]) + (0.0 if bias is None else bias)
-            error = (gamma(2 * outputs + 2 * op.terms + 64, OWN) + 1.01 * gamma(op.terms + 12, v)) * whole
+            error = (gamma(2 * outputs + 2 * op.terms + 64, COUNTED) + 1.01 * gamma(op.terms + 12, v)) * whole
             error = 1.01 * error + (0.0 if rule is None else rule.floor)
         elif isinstance(op, Kink):
-            error = 8 * gamma(2 * outputs + 64, OWN) * (1 + op.slope.abs()) * inputs[0]
+            error = 8 * gamma(2 * outputs + 64, COUNTED) * (1 + op.slope.abs()) * inputs[0]
             if not op.is_exact:
                 error = error + 2 * gamma(6, v) * op.slope.abs() * inputs[0] + 4 * self.bounds.tiny
         elif isinstance(op, Sum):
             both = inputs[0] + abs(op.factor) * inputs[1]
-            error = (2 * gamma(2 * outputs + 64, OWN) + 2 * gamma(8, v)) * both + 4 * self.bounds.tiny
+            error = (2 * gamma(2 * outputs + 64, COUNTED) + 2 * gamma(8, v)) * both + 4 * self.bounds.tiny
         else:
-            error = 8 * gamma(2 * outputs + 64, OWN) * whole
-        lost = 4 * NORMAL * (outputs + 1) * (1 + sum(float(i.sum()) for i in inputs))
+            error = 8 * gamma(2 * outputs + 64, COUNTED) * whole
+        self.totals[step.output] = float(size.sum())
+        lost = 4 * NORMAL * (outputs + 1) * (1 + sum(self.totals[i] for i in step.inputs))
         self.errors[step.output] = error, lost
 
-    def lower(self, coefficients: dict[int, Tensor], chosen: dict[int, Tensor] | None = None) -> Tensor:
-        """Lower bounds of sums of values, their coefficients in the rows; minus infinity where there is none."""
-        found = dict(coefficients)
-        terms: list[Tensor] = []
+    def lower(self, value: int, rows: Tensor, chosen: dict[int, Tensor] | None = None) -> Tensor:
+        """Lower bounds of linear functions of a value, by their coefficients; minus infinity where there is none."""
+        found, terms = {value: rows}, []
+        made: set[int] = set()  # of the coefficients, those that nothing else can see
         for step in reversed(self.steps):
             lam = found.pop(step.output, None)
             if lam is None:
                 continue
-            error, lost = self.errors[step.output]
-            shift, parts = self._pulled(step, lam, (chosen or {}).get(step.output))
-            terms += [shift, -_dot(lam.abs(), error) * (1 + 1e-9) - lost]
+            if isinstance(step.op, Copy):
+                terms += self._put_back(step, step.op, lam, found, made)
+                continue
+            if isinstance(step.op, Kink | Maximum):
+                more, parts = self._straight(step, lam, (chosen or {}).get(step.output))
+            else:
+                more, parts = self._cost(step, lam), self._transposed(step, lam)
+                bias = step.op.bias() if isinstance(step.op, Affine) else None
+                more += [] if bias is None else [_dot(lam, bias)]
+            terms += more
             for i, part in zip(step.inputs, parts, strict=True):
                 if i in found:
                     found[i] = found[i] + part
-                    terms.append(-2 * OWN * _dot(found[i].abs(), self.sizes[i]))
+                    terms.append(self._rounded_sum(i, found[i]))
                 else:
                     found[i] = part
         assert found.keys() <= {0}
@@ -150,34 +165,43 @@ class Backward:
         total = every.sum(0) - gamma(4 * len(every) + 16, OWN) * every.detach().abs().sum(0)
         return torch.where(total.isfinite(), total, -torch.inf)
 
+    def _cost(self, step: Step, lam: Tensor) -> list[Tensor]:
+        error, lost = self.errors[step.output]
+        return [-_dot(lam.abs(), error) * (1 + 1e-9) - lost]
+
+    def _rounded_sum(self, value: int, lam: Tensor) -> Tensor:
+        return -2 * OWN * _dot(lam.abs(), self.sizes[value])
+
     def _at_input(self, lam: Tensor) -> list[Tensor]:
         x, n = self.x.flatten(), lam.shape[1]
         dual = lam.abs().sum(1) if self.is_box else lam.norm(dim=1) + 2.0**-510 * n**0.5
         off = gamma(2 * n + 16, OWN) * (lam.abs() @ x.abs()) + NORMAL * n
         return [lam @ x, -self.radius * dual * (1 + gamma(2 * n + 16, OWN)), -off]
 
-    def _pulled(self, step: Step, lam: Tensor, chosen: Tensor | None) -> tuple[Tensor, list[Tensor]]:
-        """A constant and the coefficients of the step's inputs."""
-        op = step.op
-        if isinstance(op, Kink | Maximum):
-            slope = op.slope if isinstance(op, Kink) else torch.zeros((), dtype=lam.dtype, device=lam.device)
-            both = self.usual.get(step.output) if chosen is None else None
-            if both is None:
-                both = lines(slope, *self.ranges[step.output], chosen)
-                self.usual |= {step.output: both} if chosen is None else {}
-            line = torch.where(lam > 0, both.below[0], both.above[0])
-            shift = _dot(lam.clamp(min=0), both.below[1]) + _dot(lam.clamp(max=0), both.above[1])
-            parts = [lam * line] if isinstance(op, Kink) else [lam * line, lam * (1 - line)]
-            return shift, [
-                part.sum_to_size(len(lam), *self.shapes[i]) for i, part in zip(step.inputs, parts, strict=True)
-            ]
-        bias = op.bias() if isinstance(op, Affine) else None
-        shift = lam.new_zeros(len(lam)) if bias is None else _dot(lam, bias)
-        return shift, self._transposed(step, lam, [self.shapes[i] for i in step.inputs])
+    def _straight(self, step: Step, lam: Tensor, chosen: Tensor | None) -> tuple[list[Tensor], list[Tensor]]:
+        """A bend's constants, and the coefficients of its inputs.
 
-    def _transposed(self, step: Step, lam: Tensor, shapes: list[tuple[int, ...]]) -> list[Tensor]:
+        With lam below + |lam| (below - above) / 2 as 2 lam middle = lam (below + above), two products do for both signs.
+        """
+        both = self.usual.get(step.output) if chosen is None else None
+        if both is None:
+            slope = step.op.slope if isinstance(step.op, Kink) else torch.zeros((), dtype=lam.dtype, device=lam.device)
+            found = lines(slope, *self.ranges[step.output], chosen)
+            error = self.errors[step.output][0] * (1 + 1e-9)
+            line, shift = ((low + high) / 2 for low, high in zip(found.below, found.above, strict=True))
+            half, gap = ((low - high) / 2 for low, high in zip(found.below, found.above, strict=True))
+            both = line, half, shift, gap - error
+            self.usual |= {step.output: both} if chosen is None else {}
+        line, half, shift, gap = both
+        size = lam.abs()
+        part = (lam * line).addcmul_(size, half)
+        terms = [_dot(lam, shift), _dot(size, gap) - self.errors[step.output][1]]
+        parts = [part] if isinstance(step.op, Kink) else [part, lam - part]
+        return terms, [p.sum_to_size(len(lam), *self.shapes[i]) for i, p in zip(step.inputs, parts, strict=True)]
+
+    def _transposed(self, step: Step, lam: Tensor) -> list[Tensor]:
         """Coefficients of a linear step's output -> those of its inputs."""
-        op = step.op
+        op, shapes = step.op, [self.shapes[i] for i in step.inputs]
         if isinstance(op, Dense):
             return [lam @ op.weight]
         if isinstance(op, Scale) and tuple(lam.shape[1:]) == shapes[0]:
@@ -185,8 +209,6 @@ class Backward:
         if isinstance(op, Convolution):
             size = (len(lam), *shapes[0])
             return [TRANSPOSED[lam.dim()](size, op.weight, lam, op.stride, op.padding, op.dilation, op.groups)]
-        if isinstance(op, Copy):
-            return [self._put_back(step, op, lam, shapes[0])]
         if isinstance(op, Sum) and shapes[0] == shapes[1]:
             return [lam, lam * op.factor]
         values = [torch.zeros(len(lam), *shape, dtype=lam.dtype, device=lam.device) for shape in shapes]
@@ -194,17 +216,39 @@ class Backward:
         linear = op.linear if isinstance(op, Affine) else lambda *parts: evaluate(op, *parts)
         return list(torch.func.vjp(linear, *values)[1](lam))
 
-    def _put_back(self, step: Step, op: Copy, lam: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Each coefficient where its number was copied from; numbers count from 1, and 0 is read as zero."""
-        size = math.prod(shape)
-        numbers = torch.arange(1, size + 1, device=self.x.device)
+    def _put_back(self, step: Step, op: Copy, lam: Tensor, found: dict[int, Tensor], made: set[int]) -> list[Tensor]:
+        """Adds each coefficient where its number was copied from; what that costs."""
+        [i] = step.inputs
         if step.output not in self.places:
-            self.places[step.output] = op.linear(numbers.double().view(1, *shape)).flatten().long()
-        places = self.places[step.output]
-        if torch.equal(places, numbers):
-            return lam.reshape(len(lam), *shape)
-        whole = lam.new_zeros(len(lam), size + 1).index_add(1, places, lam.flatten(1))
-        return whole[:, 1:].view(len(lam), *shape)
+            self.places[step.output] = places(op, self.shapes[i], self.x.device)
+        kept, where, is_order, is_once = self.places[step.output]
+        terms = [] if is_once else self._cost(step, lam)  # a number that is only moved is not rounded
+        before = found.get(i)
+        if before is None and is_order:
+            found[i] = lam.reshape(len(lam), *self.shapes[i])
+            return terms
+        part = lam.flatten(1) if kept is None else lam.flatten(1)[:, kept]
+        if before is None:
+            found[i] = lam.new_zeros(len(lam), *self.shapes[i])
+            made.add(i)
+        if i in made and not torch.is_grad_enabled():
+            found[i].flatten(1).index_add_(1, where, part)
+        else:
+            found[i] = found[i].flatten(1).index_add(1, where, part).view(found[i].shape)
+        return terms if before is None else [*terms, self._rounded_sum(i, found[i])]
+
+
+Places = tuple[Tensor | None, Tensor, bool, bool]
+
+
+def places(op: Copy, shape: tuple[int, ...], device: torch.device) -> Places:
+    """What a copy reads: which outputs are no zeros (None: all), from where, whether in order, whether each number once."""
+    size = math.prod(shape)
+    numbers = torch.arange(1, size + 1, device=device)  # 0 is read as zero
+    read = op.linear(numbers.double().view(1, *shape)).flatten().long()
+    kept = None if bool(read.all()) else read.nonzero().flatten()
+    where = (read if kept is None else read[kept]) - 1
+    return kept, where, torch.equal(read, numbers), len(where.unique()) == len(where)
 
 
 def _dot(lam: Tensor, values: Tensor) -> Tensor:

@@ -14,11 +14,12 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.backward import Backward
+from neuronal.certify.backward import Backward, Places
 from neuronal.certify.bounds import OWN, Bounds, gamma, plain_arithmetic
 from neuronal.certify.branch import Budget
 from neuronal.certify.certificate import REMARK, Certificate, Promise
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
+from neuronal.certify.radius import largest_radius
 from neuronal.certify.statement import ball
 from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.lowering import NotPiecewiseLinear
@@ -26,11 +27,10 @@ from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Progr
 
 Norm = Literal[2, "inf"]
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
+ROUNDINGS = 2.0  # each rounding is counted so often, for the same reason
 UNITS = 128  # followed back at one bend, or as many as the input has numbers
 STEPS, STRIDE = 2, 0.5  # of the slopes, at the first radius whose margin is near 0
 NEAR = 0.01  # of the lead at the centre
-TRIES = 14  # radii that are tried
-CLOSE = 1e-3  # how near to the largest one that can be proved a radius needs to be
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,29 +131,16 @@ class _Form:
         return self.rows[:1] + (self.reach + self.rest) * (1 + 8 * OWN) + 8 * OWN * self.rows[:1].abs()
 
 
-def _root(known: list[tuple[float, float]], low: float, high: float) -> float:
-    """Where the margin would be 0 if it were a parabola through the three values nearest to that."""
-    near = sorted(known, key=lambda one: min(abs(one[0] - low), abs(one[0] - high)))[:3]
-    (a, f), (b, g) = near[:2]
-    slope = (g - f) / (b - a)
-    bend = ((near[2][1] - f) / (near[2][0] - a) - slope) / (near[2][0] - b) if len(near) > 2 else 0.0
-    # f + (x - a) (slope + bend (x - b)) = 0, by a few steps of Newton's method.
-    x = a - f / slope if slope else a
-    for _ in range(8):
-        value, change = f + (x - a) * (slope + bend * (x - b)), slope + bend * (2 * x - a - b)
-        x = x - value / change if change else x
-    return x
-
-
 class _Ball:
     """All radii around one input."""
 
     def __init__(self, program: Program, x: Tensor, label: int, norm: Norm, promise: Promise):
-        self.bounds = Bounds(program, dtype=torch.float64, promise=promise)
+        self.bounds = Bounds(program, dtype=torch.float64, promise=promise, spare=ROUNDINGS)
         self.x, self.label, self.norm = x.double(), label, norm
         self.region = torch.inf
         self.bent, self.lead = False, 0.0
-        self.places: dict[int, Tensor] = {}
+        self.gain, self.usual_gain = 0.0, 0.0  # in margin by slopes: now, and when there was one last
+        self.places: dict[int, Places] = {}
         self.slopes: dict[int, Tensor] = {}  # those to start from, of the last margin and of the largest radius
         self.used: dict[int, Tensor] = {}
         self.proved: dict[int, Tensor] = {}
@@ -161,32 +148,16 @@ class _Ball:
     def largest(self) -> BallEvidence:
         margin = self._margin(0.0, watch=True)  # also the distances to kinks
         region = self._shrunk(min(self.region, margin))
-        radius = self._search(region, margin)
+        radius = largest_radius(self._provable, region, margin, self.lead)
         radius = max(region, SPARE * radius)
         slopes = tuple(slope[0] for slope in self.proved.values())
         return BallEvidence(self.x, self.label, self.norm, radius, region, slopes, self.region, margin)
 
-    def _search(self, region: float, guess: float) -> float:
-        """The largest radius found at which the class is proved, at least ``region``.
-
-        The margin falls with the radius, faster and faster: a parabola through what is known says where it will be 0.
-        """
-        known = [(0.0, self.lead)]
-        low, high = max(region, 0.0), torch.inf
-        radius = max(guess / 2, 1.25 * region)
-        for _ in range(TRIES):
-            if not low < radius < high:
-                break
-            margin = self._margin(radius)
-            low, high = (radius, high) if margin > 0 else (low, radius)
-            self.proved = self.used if margin > 0 else self.proved
-            known.append((radius, margin))
-            root = _root(known, low, high)
-            if high <= low * (1 + CLOSE) or (margin > 0 and root <= radius * (1 + CLOSE)):
-                break
-            middle = (low + high) / 2 if low > high / 4 else (max(low, high * 2.0**-20) * high) ** 0.5
-            radius = root * (1 - CLOSE / 2) if low < root * (1 - CLOSE / 2) < high else min(middle, 2 * radius)
-        return low
+    def _provable(self, radius: float) -> tuple[float, float]:
+        """The margin, and how much of it comes from chosen slopes; radii that are proved come in rising order."""
+        margin = self._margin(radius)
+        self.proved = self.used if margin > 0 else self.proved
+        return margin, self.gain
 
     def _shrunk(self, radius: float) -> float:
         """The largest of some radii just below the given one that is proved, with no kink inside; 0 if none is."""
@@ -203,7 +174,7 @@ class _Ball:
         """
         if not self.bounds.fits(self.x.abs().max().item() + radius):
             return -torch.inf
-        self.bent, self.radius, self.watch, self.used = False, radius, watch, {}
+        self.bent, self.radius, self.watch, self.used, self.gain = False, radius, watch, {}, 0.0
         size = self.x.numel()
         rows = torch.cat([self.x.view(1, -1), torch.eye(size, dtype=torch.float64, device=self.x.device)])
         rows = rows.view(-1, *self.x.shape)
@@ -219,15 +190,26 @@ class _Ball:
         if watch:
             self.lead = float(lead.rows[0].min())
             return float((lead.rows[0] / self._dual(lead.rows).clamp(min=1e-300)).clamp(min=0).min())
-        if not self.bent:
-            return float(lead.low.min())
-        return float(torch.maximum(lead.low[0], self._lead_backward(last)).min())
+        low = lead.low[0]
+        if self.bent:
+            low = torch.maximum(low, self._lead_backward(last))
+        return float(low.min())
+
+    def _in_leads(self, sizes: Tensor) -> Tensor:
+        """Sizes of what the leads are differences of, from those of the last value."""
+        y, head = self.label, self.bounds.head
+        others = [c for c in range(len(sizes) if head is None else len(head.weight)) if c != y]
+        if head is None:
+            return sizes[y] + sizes[others]
+        return (head.weight[y].abs() + head.weight[others].abs()) @ sizes
 
     def _dual(self, rows: Tensor) -> Tensor:
         generators = rows[1:]
-        total = generators.abs().sum(0, keepdim=True) if self.norm == "inf" else generators.norm(dim=0, keepdim=True)
-        # Squares below the smallest normal number are lost.
-        return total * (1 + gamma(len(rows) + 8, OWN)) + (2.0**-510 * len(rows) ** 0.5 if self.norm == 2 else 0.0)
+        size = generators.abs() if self.norm == "inf" else generators.square()
+        total = size.sum(0, keepdim=True)
+        if self.norm == 2:  # squares below the smallest normal number are lost, but of zeros nothing is
+            total = total.sqrt() + generators.any(0, keepdim=True).to(total) * (2.0**-510 * len(rows) ** 0.5)
+        return total * (1 + gamma(len(rows) + 8, OWN))
 
     def _form(self, rows: Tensor, rest: Tensor) -> _Form:
         return _Form(rows, rest, self.radius * (1 + 4 * OWN) * self._dual(rows))
@@ -305,7 +287,7 @@ class _Ball:
         one = torch.zeros(len(rows), len(gap), dtype=low.dtype, device=low.device)
         one[torch.arange(len(rows)), rows] = 1.0
         both = torch.cat([one, -one]).view(-1, *step.shape)
-        below, above = self.back.lower({step.inputs[0]: both}).chunk(2)
+        below, above = self.back.lower(step.inputs[0], both).chunk(2)
         low, high = low.clone(), high.clone()
         low.view(-1)[rows] = torch.maximum(low.view(-1)[rows], below)
         high.view(-1)[rows] = torch.minimum(high.view(-1)[rows], -above)
@@ -316,29 +298,30 @@ class _Ball:
         eye = torch.eye(self.bounds.steps[-1].shape[0], dtype=torch.float64, device=self.x.device)
         others = [c for c in range(len(eye)) if c != y]
         if head is None:
-            return self._lowest({self.bounds.program.output: eye[y] - eye[others]}, eye.new_zeros(()))
+            return self._lowest(self.bounds.program.output, eye[y] - eye[others], eye.new_zeros(()))
         rule = self.bounds.rounding[self.bounds.steps[-1].output]
-        gap, size = head.weight[y] - head.weight[others], head.weight[y].abs() + head.weight[others].abs()
+        gap = head.weight[y] - head.weight[others]
         shift = gap.new_zeros(()) if head.shift is None else head.shift[y] - head.shift[others]
-        low = self._lowest({self.bounds.steps[-1].inputs[0]: gap}, shift)
-        off = 2 * rule.share * (size @ (form.size + form.rest)[0]) + 4 * rule.floor.max()
+        low = self._lowest(self.bounds.steps[-1].inputs[0], gap, shift)
+        off = 2 * rule.share * self._in_leads((form.size + form.rest)[0]) + 4 * rule.floor.max()
         return low - off - 8 * OWN * low.abs()
 
-    def _lowest(self, coefficients: dict[int, Tensor], shift: Tensor) -> Tensor:
+    def _lowest(self, value: int, rows: Tensor, shift: Tensor) -> Tensor:
         """Lower bounds of the leads, with slopes below ReLUs chosen once the least of them is near 0."""
-        best = self.back.lower(coefficients) + shift
+        best = self.back.lower(value, rows) + shift
         worst = best.argmin()
         layers = [step for step in self.back.steps if isinstance(step.op, Kink) and step.op.is_layer]
-        if not layers or not abs(best[worst]) < NEAR * self.lead:
+        if not layers or not -NEAR * self.lead - 2 * self.usual_gain < best[worst] < NEAR * self.lead:
             return best
         if not self.slopes:
-            self._choose({i: c[worst : worst + 1] for i, c in coefficients.items()}, layers)
-        low = self.back.lower(coefficients, self.slopes) + shift
+            self._choose(value, rows[worst : worst + 1], layers)
+        low = self.back.lower(value, rows, self.slopes) + shift
         if low.min() > best.min():
+            self.gain = self.usual_gain = float(low.min() - best.min())
             best, self.used = low, dict(self.slopes)
         return best
 
-    def _choose(self, row: dict[int, Tensor], layers: list[Step]) -> None:
+    def _choose(self, value: int, row: Tensor, layers: list[Step]) -> None:
         """Some steps of gradient ascent for the slopes below ReLUs."""
         for step in layers:
             low, high = self.back.ranges[step.output]
@@ -346,7 +329,9 @@ class _Ball:
         for count in range(STEPS):
             with torch.enable_grad():
                 slopes = [self.slopes[step.output].requires_grad_() for step in layers]
-                gradient = torch.autograd.grad(self.back.lower(row, self.slopes).sum(), slopes, allow_unused=True)
+                gradient = torch.autograd.grad(
+                    self.back.lower(value, row, self.slopes).sum(), slopes, allow_unused=True
+                )
             for step, slope, change in zip(layers, slopes, gradient, strict=True):
                 stride = 0.0 if change is None else change.sign() * (STRIDE / (1 + count))
                 self.slopes[step.output] = (slope.detach() + stride).clamp(0, 1)

@@ -154,11 +154,13 @@ class Bounds:
         program: From ``geometry.lowering.lower``, with constants in float64.
         dtype: Of the bounds' own arithmetic, float32 (fast) or float64 (tight).
         promise: Which network the bounds are for.
+        spare: How often each rounding is counted: more than once where whoever checks a bound may count more than there
+            are.
     """
 
-    def __init__(self, program: Program, *, dtype: torch.dtype, promise: Promise):
+    def __init__(self, program: Program, *, dtype: torch.dtype, promise: Promise, spare: float = 1.0):
         self.dtype, self.promise = dtype, promise
-        self.u, self.v = UNIT[dtype], 2.0**-24 if promise == "float32" else 0.0
+        self.u, self.v = spare * UNIT[dtype], spare * 2.0**-24 if promise == "float32" else 0.0
         self.tiny = max(torch.finfo(dtype).tiny, torch.finfo(torch.float32).tiny if self.v else 0.0)
         self.program = program.to(dtype)
         self.steps = self.program.steps

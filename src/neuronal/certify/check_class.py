@@ -233,16 +233,23 @@ def _cloud_margin(
     vertices = (part @ points.flatten(1)).view(len(part), 1, *points.shape[1:])
     off = n * (2 * OWN + 1.01 * unit) + 2 * roundings * OWN
     result = model(Cloud(list(vertices), off * size, unit))
-    return _lead(result, label)
+    return _least(_leads(result, label))
 
 
-def _lead(scores: object, label: int) -> float:
-    """The least difference of the label's score to another one, anywhere; minus infinity where it is not a number."""
+def _leads(scores: object, label: int) -> Tensor | None:
+    """The label's score less each other one, at least, anywhere; None where there is no bound."""
     if not isinstance(scores, Cloud) or not torch.isfinite(scores.radius).all():
-        return float("-inf")
-    least = lead(scores, label).low()[0]
-    least[label] = float("inf")
-    return float("-inf") if least.isnan().any() else least.amin().item()
+        return None
+    return _without(lead(scores, label).low()[0], label)
+
+
+def _without(values: Tensor, label: int) -> Tensor:
+    return torch.cat([values[:label], values[label + 1 :]])
+
+
+def _least(leads: Tensor | None) -> float:
+    """Minus infinity where a bound is none."""
+    return float("-inf") if leads is None or leads.isnan().any() else float(leads.min())
 
 
 def check_ball(certificate: Certificate, model: nn.Module) -> None:
@@ -274,13 +281,14 @@ def _margin_in_ball(model: nn.Module, certificate: Certificate, radius: float) -
     proposed = [_numbers(slope) for slope in evidence.slopes]
     globe = Globe([x, *steps], torch.zeros_like(x), unit, size=radius, norm=evidence.norm)
     scores = model(globe)
-    margin = _lead(scores, evidence.label)
-    gap = lead(scores, evidence.label) if isinstance(scores, Globe) and scores.radius.isfinite().all() else None
-    if margin > 0 or not isinstance(gap, Globe) or gap.node is None:
-        return margin, globe.notes.is_bent
-    others = [c for c in range(gap.radius.shape[1]) if c != evidence.label]
-    rows = torch.eye(gap.radius.shape[1], dtype=x.dtype, device=x.device)[others].unsqueeze(1)
-    return max(float(gap.least(rows, given).min()) for given in ({}, globe.chosen(proposed))), globe.notes.is_bent
+    leads = _leads(scores, evidence.label)
+    gap = lead(scores, evidence.label) if leads is not None else None
+    if leads is None or _least(leads) > 0 or not isinstance(gap, Globe) or gap.node is None:
+        return _least(leads), globe.notes.is_bent
+    rows = _without(torch.eye(gap.radius.shape[1], dtype=x.dtype, device=x.device), evidence.label).unsqueeze(1)
+    # Each other class by whichever bound is best for it.
+    every = torch.stack([leads, *(gap.least(rows, given) for given in ({}, globe.chosen(proposed)))])
+    return _least(every.nan_to_num(-torch.inf).amax(0)), globe.notes.is_bent
 
 
 def check_cone(certificate: Certificate, model: nn.Module) -> None:

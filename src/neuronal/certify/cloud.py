@@ -149,8 +149,13 @@ class Cloud:
         """Told that this is linear(*parents) + shift, up to ``error``; whoever wants to know overrides it."""
         return self
 
-    def bent_from(self, parents: Sequence[Cloud], slope: Any, low: Tensor, high: Tensor, *, is_layer: bool) -> Cloud:
-        """Told that this is a kink, or the larger of two, which the sign of something in [low, high] decides."""
+    def bent_from(
+        self, parents: Sequence[Cloud], slope: Any, low: Tensor, high: Tensor, longer: Tensor, *, is_layer: bool
+    ) -> Cloud:
+        """Told that this is a kink, or the larger of two, which the sign of something in [low, high] decides.
+
+        ``longer``: where the line with slope 1 is taken below it, and elsewhere the one with slope 0; both are.
+        """
         return self
 
     def range(self) -> tuple[Tensor, Tensor]:
@@ -181,9 +186,12 @@ class Cloud:
     def affine(
         self, linear: Callable[[Tensor], Tensor], absolute: Callable[[Tensor], Tensor], shift: Any, terms: int
     ) -> Cloud:
-        """linear(value) + shift, with ``terms`` roundings; ``absolute`` is the linear part with absolute weights."""
-        n = terms + 10
-        g = 2 * n * OWN / (1 - n * OWN) + n * self.unit / (1 - n * self.unit)
+        """linear(value) + shift, with ``terms`` roundings; ``absolute`` is the linear part with absolute weights.
+
+        Ours are a few more than those of the network that is meant: sums of the radius, and of the rows.
+        """
+        n, deployed = terms + 10, terms + 4
+        g = 2 * n * OWN / (1 - n * OWN) + deployed * self.unit / (1 - deployed * self.unit)
         size = absolute(self.size_bound) + abs(shift)
         # Products of numbers that are not zero may be too small for the network's arithmetic.
         error = g * size + n * torch.where(size > 0, TINY, 0.0)

@@ -62,14 +62,15 @@ def copied(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     return rule
 
 
-def averaged(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
-    """Linear with weights that are never negative."""
+def averaged(func: Callable[..., Tensor], rank: int | None = None) -> Callable[..., Cloud]:
+    """Linear with weights that are never negative; an output reads at most all numbers, or the last ``rank`` dimensions."""
 
     def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
         def apply(row: Tensor) -> Tensor:
             return func(row, *args, **kwargs)
 
-        return x.affine(apply, apply, 0.0, x.radius.numel()).note("positions", x)
+        terms = x.radius.numel() if rank is None else x.radius.shape[-rank:].numel()
+        return x.affine(apply, apply, 0.0, terms + 1).note("positions", x)
 
     return rule
 
@@ -167,7 +168,7 @@ def relu(x: Cloud, inplace: bool = False, *, is_layer: bool = False) -> Cloud:
         lam, mu = torch.where(is_flat, 0.0, lam), torch.where(is_flat, half, mu)
         radius = torch.where(is_flat, half, radius)
     result = x.like(x.moved(lambda row: lam * row, mu), radius * UP)
-    return result.bent_from([x], 0.0, low, high, is_layer=is_layer)
+    return result.bent_from([x], 0.0, low, high, high > -low, is_layer=is_layer)
 
 
 def kink(x: Cloud, slope: Any) -> Cloud:
@@ -175,9 +176,10 @@ def kink(x: Cloud, slope: Any) -> Cloud:
     low, high = x.range()
     lam, mu = lines(x, low, high)
     line, rest = slope + (1 - slope) * lam, abs(1 - slope) * mu
-    off = (20 * OWN + 3 * x.unit) * (2 + abs(slope)) * x.size_bound + TINY
+    # The network rounds its slope and one product.
+    off = (20 * OWN * (2 + abs(slope)) + 3 * x.unit * abs(slope)) * x.size_bound + TINY
     result = x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
-    return result.bent_from([x], slope, low, high, is_layer=False)
+    return result.bent_from([x], slope, low, high, high > -low, is_layer=False)
 
 
 def prelu(x: Cloud, weight: Tensor) -> Cloud:
@@ -188,14 +190,15 @@ def prelu(x: Cloud, weight: Tensor) -> Cloud:
 def maximum(x: Cloud, other: Cloud) -> Cloud:
     """The side that always wins; elsewhere other + relu(x - other), or the interval where that is narrower."""
     gap = add(x, mul(other, -1.0))
-    ends = gap.range()
-    lam, mu = lines(gap, *ends)
+    rough = gap.low(), gap.high()
+    lam, mu = lines(gap, *rough)
     first, second = x.low() >= other.high(), other.low() >= x.high()
     low, high = torch.maximum(x.low(), other.low()), torch.maximum(x.high(), other.high())
     size = 32 * OWN * (x.size_bound + other.size_bound)
     bent = lam * x.radius + (1 - lam) * other.radius + mu + size
     width = (high - low) / 2 + size
-    is_flat = (width < bent) & (mu > 0)
+    # An interval forgets how the value changes with the input, and that is all a ball's rows are about.
+    is_flat = (width < bent) & (mu > 0) & x.has_corners
 
     def pick(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
         return torch.where(first, a, torch.where(second, b, torch.where(is_flat, d, c)))
@@ -207,7 +210,8 @@ def maximum(x: Cloud, other: Cloud) -> Cloud:
         for a, b, c, d in zip(x.rows, other.rows, raised, middle, strict=True)
     ]
     result = x.like(rows, pick(x.radius, other.radius, bent * UP, width * UP))
-    return result.bent_from([x, other], 0.0, *ends, is_layer=False)
+    # The rough range is that of the rows: with lines that fit it, these keep more of what the two have in common.
+    return result.bent_from([x, other], 0.0, *gap.range(), rough[1] > -rough[0], is_layer=False)
 
 
 def minimum(x: Cloud, other: Cloud) -> Cloud:
@@ -223,6 +227,14 @@ def clamp(x: Cloud, min: Any = None, max: Any = None) -> Cloud:
     if min is not None:
         x = add(relu(add(x, -min)), min)
     return x if max is None else mul(clamp(mul(x, -1.0), min=-max), -1.0)
+
+
+def _largest(parts: list[Cloud]) -> Cloud:
+    """In pairs, then these in pairs: with n parts, each number is in about log n of the maxima."""
+    while len(parts) > 1:
+        pairs = [maximum(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[2 * len(pairs) :]
+    return parts[0]
 
 
 def _pool(rank: int) -> Callable[..., Cloud]:
@@ -250,30 +262,24 @@ def _pool(rank: int) -> Callable[..., Cloud]:
         reach = [(sizes[i] - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i] for i, n in enumerate(x.radius.shape[-rank:])]
         pads = [n for i in reversed(range(rank)) for n in (p[i], max(reach[i], 0))]
         whole = pad(x, pads, value=-FAR)
-        best: Cloud | None = None
-        for place in torch.cartesian_prod(*[torch.arange(n) for n in k]).view(-1, rank).tolist():
-            cut = [slice(o * d[i], o * d[i] + (sizes[i] - 1) * s[i] + 1, s[i]) for i, o in enumerate(place)]
-            part = whole[(..., *cut)]
-            best = part if best is None else maximum(best, part)
-        assert best is not None
-        return best.note("positions", x)
+        for i in range(rank):
+            starts = [o * d[i] for o in range(k[i])]
+            cuts = [slice(start, start + (sizes[i] - 1) * s[i] + 1, s[i]) for start in starts]
+            whole = _largest([whole[(..., cut, *[slice(None)] * (rank - 1 - i))] for cut in cuts])
+        return whole.note("positions", x)
 
     return rule
 
 
 def amax(x: Cloud, dim: Any = (), keepdim: bool = False) -> Cloud:
-    """The largest of some positions, one after the other; none of the batch."""
-    dims = sorted(
-        {d % x.dim() for d in ((dim,) if isinstance(dim, int) else tuple(dim) or range(x.dim()))}, reverse=True
-    )
+    """The largest of some positions; none of the batch."""
+    dims = list(dict.fromkeys(d % x.dim() for d in ((dim,) if isinstance(dim, int) else tuple(dim) or range(x.dim()))))
     if 0 in dims:
         raise NoRule("The checker has no rule for a maximum over the batch.")
     for d in dims:
-        parts = [x.narrow(d, i, 1) for i in range(x.radius.shape[d])]
-        best = parts[0]
-        for part in parts[1:]:
-            best = maximum(best, part)
-        x = best if keepdim else best.squeeze(d)
+        x = _largest([x.narrow(d, i, 1) for i in range(x.radius.shape[d])])
+    for d in () if keepdim else sorted(dims, reverse=True):
+        x = x.squeeze(d)
     return x
 
 
@@ -350,8 +356,8 @@ RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for 
 RULES |= {name: weighted(getattr(F, name)) for name in ("linear", "conv1d", "conv2d", "conv3d")}
 RULES |= {f"max_pool{n}d": _pool(n) for n in (1, 2, 3)}
 RULES |= {f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (1, 2, 3)} | {"amax": amax}
-RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d")) for n in (1, 2, 3)}
-RULES |= {f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d")) for n in (1, 2, 3)}
+RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d"), n) for n in (1, 2, 3)}
+RULES |= {f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d"), n) for n in (1, 2, 3)}
 RULES |= {"mean": averaged(torch.mean), "sum": averaged(torch.sum), "cat": cat, "pad": pad}
 RULES |= {"add": add, "sub": sub, "mul": mul, "div": div, "true_divide": div, "neg": lambda x: mul(x, -1.0)}
 RULES |= {"__add__": add, "__radd__": lambda x, y: add(x, y), "__sub__": sub, "__mul__": mul, "__rmul__": mul}

@@ -80,10 +80,11 @@ class Globe(Cloud):
         return self.rows[0] - reach, self.rows[0] + reach
 
     def _dual(self, change: Tensor, dim: int) -> Tensor:
-        # Squares may underflow, each by less than TINY squared.
         if self.norm_of_ball == "inf":
             return change.abs().sum(dim)
-        return change.square().sum(dim).sqrt() + TINY * change.shape[dim]
+        # Squares of numbers that are not zero may underflow, each by less than TINY squared.
+        lost = (change != 0).any(dim).to(change) * (TINY * change.shape[dim])
+        return change.square().sum(dim).sqrt() + lost
 
     def linear_in(
         self,
@@ -110,7 +111,9 @@ class Globe(Cloud):
         own = 2 * (4 * size.numel() + 128) * OWN
         return self._made(parents, pull, (error + own * size) * UP, sizes)
 
-    def bent_from(self, parents: Sequence[Cloud], slope: Any, low: Tensor, high: Tensor, *, is_layer: bool) -> Cloud:
+    def bent_from(
+        self, parents: Sequence[Cloud], slope: Any, low: Tensor, high: Tensor, longer: Tensor, *, is_layer: bool
+    ) -> Cloud:
         on, off = low >= 0, high <= 0
         self.notes.is_bent |= not bool((on | off).all())
         chord = torch.where(on | off, 0.0, high / (high - low))
@@ -119,7 +122,7 @@ class Globe(Cloud):
 
         def pull(lam: Tensor, chosen: Tensor | None) -> tuple[Tensor, Sequence[Tensor]]:
             bent = lam * (1 - slope)
-            under = (high > -low).double() if chosen is None else chosen.clamp(0, 1)
+            under = longer.double() if chosen is None else chosen.clamp(0, 1)
             line = torch.where(on, 1.0, torch.where(off, 0.0, torch.where(bent > 0, under, chord)))
             constant = _dot(torch.where(on | off, 0.0, bent.clamp(max=0)), over)
             return constant, [lam * line, lam * (1 - line)] if len(parents) > 1 else [lam * slope + bent * line]
@@ -127,7 +130,7 @@ class Globe(Cloud):
         sharp = torch.as_tensor(slope != 0) | ~(on | off)
         size = (1 + abs(slope)) * sum(sizes)
         error = torch.where(sharp, 8 * (4 * low.numel() + 128) * OWN * size, 0.0)
-        error = error + torch.as_tensor(slope != 0) * (4 * self.unit * size + TINY)
+        error = error + torch.as_tensor(slope != 0) * (4 * self.unit * abs(slope) * sum(sizes) + TINY)
         result = self._made(parents, pull, error * UP, sizes)
         if is_layer:
             self.notes.layers.append((self.notes.count, low.shape))
