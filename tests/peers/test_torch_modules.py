@@ -17,7 +17,6 @@ ROW = "torch's module tests"
 # Why checks fail. One that passes nevertheless is a failure: shorten its row, or take it out.
 EXPECTED = expected(
     ("forward", "zero_bias geometric farkas", "reads the list of parameters as weight and bias", "Linear"),
-    ("zero_sizes", "farkas", "without units none can be active", "Linear"),
     ("complex_numbers", "farkas implicit_bias", "compares units, so takes real numbers"),
     ("memory_format", f"standard {OURS}", "torch's Conv3d keeps no order in double", "Conv3d-double"),
 )
