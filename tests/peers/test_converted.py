@@ -26,7 +26,6 @@ EXPECTED = expected(
     ("dynamic_int8 fused_norm ptflops", OURS, "knows torch's own class"),
     ("torchao lora", "geometric farkas implicit_bias", "knows torch's own class and its subclasses"),
     ("torchinfo", "geometric farkas", "counts parameters called weight"),
-    ("fvcore", "farkas", "cannot read concatenated rows"),
     ("onnx onnx_dynamic", "implicit_bias", "no solved layer in ONNX"),
     (
         "onnx_of_standard dynamic_int8_of_standard lirpa_of_standard",
