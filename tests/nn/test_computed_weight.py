@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import init
+from torch.nn.utils import prune
 
 from neuronal import nn as ours
 
@@ -292,6 +293,21 @@ def test_assignment(family, shape):
     with pytest.raises(ValueError, match=r"needs shape \(4,\), got \(3,\)"):
         layer.bias = torch.zeros(3)
     assert_took(layer, plain)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+@pytest.mark.parametrize(("family", "shape"), EVERY)
+def test_pruning_is_refused_in_one_line_and_leaves_the_layer_as_it_is(family, shape, name):
+    layer, _ = pair(family, shape)
+    before, state = getattr(layer, name).clone(), layer.state_dict()
+    with pytest.raises(
+        TypeError, match=rf"^{name} of \w+ is computed and cannot be pruned\. .* to_standard\(\) gives\.$"
+    ):
+        prune.l1_unstructured(layer, name, 0.5)
+    assert torch.equal(getattr(layer, name), before)
+    assert layer.state_dict().keys() == state.keys()
+    assert not layer._forward_pre_hooks
+    prune.l1_unstructured(layer.to_standard(), name, 0.5)
 
 
 @pytest.mark.parametrize("how", [{}, {"strict": False}, {"assign": True}])
