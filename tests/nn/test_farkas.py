@@ -120,3 +120,22 @@ def test_wrong_options_are_refused(options, message):
         FarkasLinear(3, 1)
     # A grouped layer has no single weight.
     assert not hasattr(FarkasConv2d(4, 4, 3, groups=2), "weight")
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+@pytest.mark.parametrize("options", [*OPTIONS, {"cutoff": 1.0}, {"bias": False, "cutoff": -1.0}])
+def test_a_layer_without_units_is_that_of_torch_and_promises_nothing(options):
+    layer, has_bias = FarkasLinear(4, 0, **options), options.get("bias", True)
+    plain, x, own = nn.Linear(4, 0, bias=has_bias), torch.randn(3, 4), {**options}
+    own.pop("bias", None)
+    assert layer.promise() == -torch.inf
+    layer.load_state_dict(plain.state_dict())
+    for one in (layer, FarkasLinear.from_standard(plain, **own), layer.to_standard()):
+        assert one(x).shape == (3, 0)
+        assert one.weight.shape == (0, 4)
+        assert one.bias.shape == (0,) if has_bias else one.bias is None
+    layer(x).sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+    with torch.no_grad():
+        layer.weight.zero_()
+    assert not layer.departure(plain)

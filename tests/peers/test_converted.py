@@ -26,14 +26,14 @@ EXPECTED = expected(
     ("dynamic_int8 fused_norm ptflops", OURS, "knows torch's own class"),
     ("torchao lora", "geometric farkas implicit_bias", "knows torch's own class and its subclasses"),
     ("torchinfo", "geometric farkas", "counts parameters called weight"),
-    ("fvcore", "farkas", "cannot read concatenated rows"),
     ("onnx onnx_dynamic", "implicit_bias", "no solved layer in ONNX"),
     (
         "onnx_of_standard dynamic_int8_of_standard lirpa_of_standard",
         "implicit_bias",
         "no plain layer couples its units",
     ),
-    ("opacus opacus_functorch private_training", "implicit_bias", "opacus takes no layers with buffers"),
+    ("opacus opacus_functorch private_training", "implicit_bias", "opacus takes no layers with buffers: learn_slope"),
+    ("lirpa", "geometric farkas implicit_bias", "auto_LiRPA reads no computed weights and no solves: to_standard"),
     ("deeplift", "implicit_bias", "a coupling is no rule of DeepLift"),
 )
 # Of torch and the dev extra alone, and quick.
@@ -373,6 +373,16 @@ class WithLoss(nn.Module):
 def cases():
     for family, check in product(FAMILIES, checks(NetworkChecks)):
         yield case(check, family, expected=reason(EXPECTED, check, family), slow=check not in FAST)
+
+
+@pytest.mark.slow
+def test_opacus_takes_implicit_bias_layers_that_learn_their_slope(tmp_path):
+    class WithoutBuffers(NetworkChecks):
+        def convert(self, model):
+            return neuronal.convert(model, self.family, **COUPLED[self.family], learn_slope=True).model
+
+    for check in ("opacus", "opacus_functorch", "private_training"):
+        getattr(WithoutBuffers("implicit_bias", str(tmp_path)), f"check_{check}")()
 
 
 @pytest.mark.parametrize(("check", "family"), list(cases()))

@@ -11,13 +11,14 @@ import torch
 from torch import nn
 
 from neuronal.nn.families import FAMILIES
-from tests.peers.conftest import KINDS, OURS, case, checks, close, expected, need, reason
+from tests.peers.conftest import COUPLED, KINDS, OURS, case, checks, close, expected, need, reason
 
 ROW = "torch's module tests"
+# Second differences of a solved layer of 3D images.
+pytestmark = pytest.mark.timeout(300)
 # Why checks fail. One that passes nevertheless is a failure: shorten its row, or take it out.
 EXPECTED = expected(
     ("forward", "zero_bias geometric farkas", "reads the list of parameters as weight and bias", "Linear"),
-    ("zero_sizes", "farkas", "without units none can be active", "Linear"),
     ("complex_numbers", "farkas implicit_bias", "compares units, so takes real numbers"),
     ("memory_format", f"standard {OURS}", "torch's Conv3d keeps no order in double", "Conv3d-double"),
 )
@@ -163,6 +164,10 @@ class ModuleChecks:
     def by_differences(self, check, **options):
         """Solved layers need a solution as exact as the differences."""
         own = {"tolerance": 1e-10} if self.family == "implicit_bias" else {}
+        if check is torch.autograd.gradgradcheck:
+            # The bound of a learnt coupling begins at 0, with a jump of the third derivative: differences of gradients
+            # across it are off by half of that jump times their step, which is more than gradgradcheck allows.
+            own |= COUPLED.get(self.family, {})
         for layer, x in self.layers(requires_grad=True, **own):
             assert check(lambda x, *_, layer=layer: layer(x), (x, *layer.parameters()), **options)
 

@@ -269,6 +269,12 @@ class ComputedMap(StandIn):
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         if name in ("weight", "bias") and param is not None:
             raise self._cannot_share(name)
+        # What torch's pruning calls the parameter it masks.
+        if name in ("weight_orig", "bias_orig"):
+            raise TypeError(
+                f"{name.removesuffix('_orig')} of {type(self).__name__} is computed and cannot be pruned. Prune the plain "
+                "layer that to_standard() gives."
+            )
         super().register_parameter(name, param)
 
     def _load_from_state_dict(

@@ -25,7 +25,7 @@ class Balance(nn.Module):
     r"""How the last of several units balances the others: its multipliers, and the biases of all.
 
     Args:
-        num_free: Number of the other units, at least 1.
+        num_free: Number of the other units; 0 for a layer without units, which has nothing to balance and no biases.
         fan_in: Inputs of a unit; sets the size of the first biases, as in ``nn.Linear``.
         bias: ``False`` leaves every bias at 0; then the largest pre-activation is not negative, but may be 0.
         aggregate: ``"mean"`` (:math:`\lambda_j = 1 / (m - 1)`) or ``"sum"`` (:math:`\lambda_j = 1`).
@@ -80,7 +80,7 @@ class Balance(nn.Module):
         self.aggregate, self.margin, self.cutoff, self.rule = aggregate, float(margin), float(cutoff), rule
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("offsets", nn.Parameter(torch.empty(num_free, **kind)) if bias else None)
-        self.register_parameter("last", nn.Parameter(torch.empty(1, **kind)) if bias else None)
+        self.register_parameter("last", nn.Parameter(torch.empty(min(1, num_free), **kind)) if bias else None)
         learnt = nn.Parameter(torch.empty(num_free, **kind)) if learn_multipliers else None
         self.register_parameter("log_multipliers", learnt)
         # Device and dtype of a balance without parameters. No buffer, which a module to be trained need not have.
@@ -107,7 +107,7 @@ class Balance(nn.Module):
     @property
     def base(self) -> float:
         """What the multipliers are, or start at."""
-        return 1.0 if self.aggregate == "sum" else 1 / self.num_free
+        return 1.0 if self.aggregate == "sum" else 1 / max(1, self.num_free)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -159,7 +159,9 @@ class Balance(nn.Module):
         return torch.cat([offsets, closing_bias(offsets, multipliers, self._slack(multipliers), self.cutoff)])
 
     def promise(self) -> Tensor:
-        """For every input, the largest pre-activation is at least this."""
+        """For every input, the largest pre-activation is at least this; minus infinity where there are none."""
+        if not self.num_free:
+            return torch.full_like(self.slack, -torch.inf)
         return guarantee(self.multipliers, self.slack, self.cutoff)
 
     def close(self, z: Tensor, *, dim: int = 1) -> Tensor:
@@ -196,11 +198,13 @@ class _Farkas(ComputedMap):
         cutoff: float = 0.0,
         rule: Rule = "softplus",
     ) -> None:
-        need_two(type(self).__name__, self.num_units, f"nn.{self._plain.__name__} for a single output")
-        shape = (self.num_units - 1, *self._weight_shape[1:])
+        if self.num_units:
+            need_two(type(self).__name__, self.num_units, f"nn.{self._plain.__name__} for a single output")
+        num_free = max(0, self.num_units - 1)
+        shape = (num_free, *self._weight_shape[1:])
         self.rows = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         self.balance = Balance(
-            self.num_units - 1,
+            num_free,
             self.fan_in,
             bias,
             device,
@@ -231,6 +235,8 @@ class _Farkas(ComputedMap):
         return found
 
     def departure(self, plain: Plain) -> str:
+        if not self.num_units:
+            return ""
         last, kind = self.num_units - 1, self.balance.aggregate
         strict = "" if self.bias is not None else "; without biases its promise is not strict"
         return f"unit {last}, the last, is now minus the {kind} of the others{strict}"
@@ -239,6 +245,8 @@ class _Farkas(ComputedMap):
         if self._groups > 1:
             # An AttributeError, so that hasattr says no: the last unit sees every group, which no plain weight can.
             raise AttributeError("a grouped Farkas layer is not one plain layer; to_standard() gives it as two")
+        if not self.num_units:
+            return self._ordered(self.rows.clone())
         return self._ordered(closed(self.rows, self.balance.multipliers_like(self.rows)))
 
     def _bias(self) -> Tensor | None:
@@ -247,7 +255,7 @@ class _Farkas(ComputedMap):
     def _weight_and_bias(self) -> tuple[Tensor, Tensor | None]:
         balance = self.balance
         has_kernel = dispatch.is_cuda(self.rows) and self.rows.dtype == torch.float32 and balance.is_fixed
-        if not (has_kernel and dispatch.can_launch_triton()):
+        if not (has_kernel and self.num_units and dispatch.can_launch_triton()):
             return self._weight(), self._bias()
         return weight_and_bias(
             self.rows, balance.offsets, balance.last, base=balance.base, margin=balance.margin, cutoff=balance.cutoff
@@ -255,7 +263,7 @@ class _Farkas(ComputedMap):
 
     @property
     def _groups(self) -> int:
-        return getattr(self, "groups", 1)
+        return getattr(self, "groups", 1) if self.num_units else 1
 
     def promise(self) -> Tensor:
         """For every input (at every position) the largest pre-activation is at least this, up to rounding."""
@@ -307,7 +315,8 @@ class FarkasLinear(_Farkas, LinearShape):
 
     Args:
         in_features: Size of :math:`x`.
-        out_features: Number of units :math:`m`, at least 2; the last one is not free.
+        out_features: Number of units :math:`m`, at least 2; the last one is not free. 0 makes a layer without outputs,
+            as in torch, whose promise is minus infinity.
         bias: ``False`` for no biases at all; then the promise is 0 and not strict.
         aggregate: ``"mean"`` (:math:`\lambda_j = 1 / (m - 1)`) or ``"sum"`` (:math:`\lambda_j = 1`, the paper's default).
             Means bear larger learning rates: without norm layers, at rate 0.1, 4 of 6 runs train with them and none of 6

@@ -17,7 +17,8 @@ from torch import Tensor
 
 def closed(rows: Tensor, multipliers: Tensor) -> Tensor:
     r"""``rows`` and, behind them, minus their weighted sum: :math:`v_m = -\sum_{j<m} \lambda_j v_j`."""
-    return torch.cat([rows, -(multipliers @ rows.flatten(1)).view(rows[:1].shape)])
+    # Matrices and elementwise products only, here and below: fvcore has no count for a vector times a matrix.
+    return torch.cat([rows, -(multipliers.unsqueeze(0) @ rows.flatten(1)).view(rows[:1].shape)])
 
 
 def weight_and_bias(
@@ -87,7 +88,7 @@ def closing_bias(free: Tensor, multipliers: Tensor, slack: Tensor | float, cutof
         slack: What is left above the cutoff.
         cutoff: :math:`c`; units count as active above it.
     """
-    return slack + cutoff * (1 + multipliers.sum()) - multipliers @ free
+    return slack + cutoff * (1 + multipliers.sum()) - (multipliers * free).sum()
 
 
 def guarantee(multipliers: Tensor, slack: Tensor | float, cutoff: float) -> Tensor:
