@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EXTRAS = {
-    "lab": ("accelerate", "matplotlib", "PIL", "pyarrow", "rich", "safetensors", "scipy", "typer"),
+    "lab": ("accelerate", "jinja2", "matplotlib", "PIL", "pyarrow", "rich", "safetensors", "scipy", "typer"),
     "vision": ("huggingface_hub", "timm", "torchvision"),
     "slurm": ("submitit",),
 }
