@@ -105,10 +105,12 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """Commit of the checkout this package lies in, with ``+changes`` if files differ.
+    """What the variable ``NEURONAL_COMMIT`` says, for copies of a checkout; else the commit of the checkout this lies in.
 
-    Elsewhere what the variable ``NEURONAL_COMMIT`` says, for copies that know where they come from, or ``unknown``.
+    ``+changes`` stands behind it if files differ; elsewhere it is ``unknown``.
     """
+    if given := os.environ.get("NEURONAL_COMMIT"):
+        return given
     package = Path(neuronal.__file__).resolve().parent
 
     def git(*words: str) -> str:
@@ -119,7 +121,7 @@ def _commit() -> str:
     try:
         # An installed copy may lie inside somebody else's repository, whose commit would say nothing.
         if Path(git("rev-parse", "--show-toplevel")).resolve() / "src" / "neuronal" != package:
-            return os.environ.get("NEURONAL_COMMIT", "unknown")
+            return "unknown"
         return git("rev-parse", "--short=12", "HEAD") + ("+changes" if git("status", "--porcelain", "..") else "")
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("NEURONAL_COMMIT", "unknown")
+        return "unknown"
