@@ -1,6 +1,10 @@
 """Reproductions: every one runs at its smallest scale, keeps what it made, and says what it is from."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from neuronal_papers.core import Setting
 from neuronal_papers.pages import results_page, sentences
 from neuronal_papers.registry import reproductions
 from neuronal_papers.reproduce import read_result, reproduce
+from tests.conftest import ROOT
 from tests.neuronal_papers.toy import ACCURACY, AREAS
 
 
@@ -162,3 +167,23 @@ class TestCommand:
         assert without_times(again["result"]) == without_times(whole["result"])
         # Of all parts one was tried twice.
         assert done == (len(calls) - done) + 1
+
+
+def test_sources_that_are_not_installed_have_the_commands_too(tmp_path):
+    """A copy of the sources on a rented machine, say: without entry points, and with them no command stands there twice."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    hidden = "import importlib.metadata as m; m.entry_points = lambda **_: []; "
+    run = "import runpy; runpy.run_module('neuronal_papers', run_name='__main__', alter_sys=True)"
+    for before in ("", hidden):
+        code = f"import sys; {before}sys.argv[1:] = sys.argv[1:]; {run}"
+        for words, expected in ((["reproduce", "--list"], "zero_bias/ntk"), (["--help"], "reproduce")):
+            command = [sys.executable, "-c", code, *words]
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+            )
+            assert done.returncode == 0, done.stderr
+            assert sum(expected in line for line in done.stdout.splitlines()) == 1

@@ -22,6 +22,8 @@ from neuronal.cli.sweep import sweep
 from neuronal.cli.train import train
 from neuronal.names import printable, unknown
 
+__all__ = ["app", "main"]
+
 app = typer.Typer(
     name="neuronal",
     help="Change the neuron, keep the network.",
