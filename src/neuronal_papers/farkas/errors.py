@@ -164,7 +164,8 @@ def _leave_chance(names: Sequence[str], never: bool, result: Result) -> Evidence
 def tables(result: Result) -> list[Table]:
     """Errors with what is reported, and what held-out images say of every rate tried."""
     rows = rows_of(result).values()
-    head = "reported (%)" if result["scale"] == "paper" else "reported after 200 epochs (%)"
+    whole = all(recipe["epochs"] >= 200 or recipe["data"] == "imagenet" for recipe in result["recipes"])
+    head = "reported (%)" if whole else "reported after 200 epochs (%)"
     optional = (("its rate", "best"), (head, "reported"), ("their parameters", "reported_parameters"))
     columns = [NETWORK, NEURON, ERROR, FAILED, Column("parameters", "parameters", ",")]
     columns += [Column(title, key) for title, key in optional if any(row[key] for row in rows)]
