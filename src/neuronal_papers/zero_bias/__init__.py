@@ -16,13 +16,5 @@ from neuronal_papers.zero_bias.training_curves import CURVES
 from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 
 ABOUT = "Scalar Invariant Networks with Zero Bias (Geng, Xu, Ye & Si, arXiv:2211.08486): what holds"
-REPRODUCTIONS: tuple[Reproduction, ...] = (
-    *CONTRASTS,
-    TINY_IMAGENET,
-    *MIXTURES,
-    ZERO_IMAGE,
-    CURVES,
-    EXPRESSIVENESS,
-    NTK,
-    PAIRS,
-)
+OTHERS = (ZERO_IMAGE, CURVES, EXPRESSIVENESS, NTK, PAIRS)
+REPRODUCTIONS: tuple[Reproduction, ...] = (*CONTRASTS, TINY_IMAGENET, *MIXTURES, *OTHERS)
