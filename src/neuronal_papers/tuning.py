@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import wraps
 from typing import Any
 
@@ -62,6 +62,11 @@ def choices(setting: Setting, work: Work) -> list[Choice | None]:
     work.say(f"learning rates of {', '.join(dict.fromkeys(recipe.name for recipe in setting.recipes))}")
     tries = [[replace(one, seeds=seeds, probes=(), lr=rate, **fields) for rate in rates] for one in setting.recipes]
     return list(best_of(tries, work))
+
+
+def what_was_tried(recipe: Recipe, choice: Choice | None) -> dict[str, Any]:
+    """What the row of a network at its best rate says of this rate and the others; nothing where none was chosen."""
+    return {} if choice is None else {"rate": recipe.lr, "tuning": [asdict(point) for point in choice.curve]}
 
 
 def best_of(tries: Sequence[Sequence[Recipe]], work: Work) -> list[Choice]:

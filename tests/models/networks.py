@@ -25,7 +25,7 @@ SMALL = {
 
 # For each neuron the norms it goes with; "fixup" is for networks with residual branches only.
 GOES_WITH = {
-    "standard": {"batch", "none", "fixup", "nf", "input_mean", "weight", "weight_alone"},
+    "standard": {"batch", "none", "fixup", "nf", "input_mean", "weight", "weight_alone", "weight_input_mean"},
     "zero_bias": {"none", "fixup", "nf"},
     "geometric": {"batch", "none", "fixup", "input_mean"},
     "farkas": {"none", "fixup", "input_mean"},

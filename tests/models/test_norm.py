@@ -22,6 +22,7 @@ def test_the_order_of_layer_norm_and_relu():
     assert order("input_mean") == ["InputMeanNorm", "Conv2d", "ReLU"]
     assert order("weight") == ["ParametrizedConv2d", "MeanOnlyBatchNorm", "ReLU"]
     assert order("weight", batch_after_relu=True) == ["ParametrizedConv2d", "MeanOnlyBatchNorm", "ReLU"]
+    assert order("weight_input_mean") == ["InputMeanNorm", "ParametrizedConv2d", "ReLU"]
     assert order("nf") == ["ScaledStandardisedConv2d", "ReLU"]
     linear = Parts(STANDARD, "batch").linear(2, 3)
     assert kinds(linear) == [nn.Linear, nn.BatchNorm1d, nn.ReLU]

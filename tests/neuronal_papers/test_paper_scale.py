@@ -45,8 +45,9 @@ def made_up(tmp_path_factory):
 @pytest.mark.parametrize("name", reproductions())
 def test_every_one_has_the_papers_own_setting(name):
     one = reproductions()[name]
-    # ImageNet is out of reach of what is called small, and the same networks on CIFAR-10 say what CIFAR-100 would.
-    out_of_reach = "imagenet" in name or name.endswith("cifar100")
+    # ImageNet is out of reach of what is called small, and the same networks on CIFAR-10 say what CIFAR-100 would; what
+    # is in a table at scale small already is not there again.
+    out_of_reach = "imagenet" in name or name.endswith(("cifar100", "farkas/starts"))
     assert set(one.scales) == set(SCALES) - ({"small"} if out_of_reach else set())
     for setting in one.scales.values():
         names = [(recipe.name, recipe.family) for recipe in setting.recipes]

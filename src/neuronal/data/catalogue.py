@@ -101,6 +101,16 @@ DATASETS: dict[str, Entry] = {
         test_splits=("validation", "test"),
         hub=Hub("benjamin-paine/imagenet-1k-32x32", "data"),
     ),
+    "tiny_imagenet100": Entry(
+        (3, 32, 32),
+        50000,
+        5000,
+        100,
+        "100 classes of Tiny ImageNet (Stanford, CS231n), each pixel the mean of 2 x 2, WebP. For research only.",
+        place="tiny_imagenet100",
+        sha256="e15b1701a8bcd003744390a9396ee5a32f3ba45ae4cb1ce3f5c01f8c1d5949e9",
+        contents="67e15f0678aa8d04280b9883d57464ddd2d28a7c3c7b772e5bee22919f67f6e4",
+    ),
     "imagenet": Entry(
         (3, 224, 224),
         1281167,

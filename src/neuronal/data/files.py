@@ -105,9 +105,9 @@ def found_by_name(name: str, entry: Entry, root: Path) -> Found:
     test = next((files for split in entry.test_splits if (files := parquet_files(place, split))), [])
     for split, files in (("train", train), (entry.test_splits[0], test)):
         if not files:
+            how = f"Get it with: neuronal data fetch {name}" if entry.hub else "Put its parquet files there"
             raise MissingData(
-                f"dataset {name!r}: there is no {place / split}-*.parquet. Get it with: neuronal data fetch {name}, "
-                "or name another folder with NEURONAL_DATA."
+                f"dataset {name!r}: there is no {place / split}-*.parquet. {how}, or name another folder with NEURONAL_DATA."
             )
     return _images(entry, place, train, test)
 
@@ -155,7 +155,8 @@ def download(name: str, entry: Entry, root: Path, wrong_in: Callable[[Found], Se
         raise ValueError(f"dataset {name!r} needs no files: it is part of neuronal.")
     folder = root / entry.place
     if not entry.hub:
-        raise ValueError(f"dataset {name!r} cannot be fetched: put its table at {folder} by hand.")
+        what = "table at" if folder.suffix == ".csv" else "parquet files into"
+        raise ValueError(f"dataset {name!r} cannot be fetched: put its {what} {folder} by hand.")
     by_hand = f"Or put its parquet files into {folder} by hand."
     with extras():
         from huggingface_hub import snapshot_download

@@ -20,12 +20,13 @@ NORMS = {
     "input_mean": "the mean taken off the input of every layer",
     "weight": "weight norm on every layer, the mean taken off its output",
     "weight_alone": "weight norm on every layer, and nothing else",
+    "weight_input_mean": "weight norm on every layer, the mean taken off its input",
 }
 """The norms, and what each puts into the network."""
 
 Kind = Literal["Linear", "Conv2d"]
 # Norms that make the weights themselves, and the neurons that have nothing against it.
-_NEURONS = {"weight": ("standard",), "weight_alone": ("standard",), "nf": ("standard", "zero_bias")}
+_NEURONS = {name: ("standard",) for name in NORMS if name.startswith("weight")} | {"nf": ("standard", "zero_bias")}
 _BATCH_NORM = {"Linear": nn.BatchNorm1d, "Conv2d": nn.BatchNorm2d}
 _STANDARDISED: dict[Kind, Any] = {"Linear": ScaledStandardisedLinear, "Conv2d": ScaledStandardisedConv2d}
 
@@ -105,7 +106,7 @@ class Parts:
         # A norm right behind the layer has a bias of its own and would cancel the layer's.
         if self.norm == "weight":
             return weight_norm(make(inputs, outputs, **shape, bias=False)), [MeanOnlyBatchNorm(outputs)]
-        if self.norm == "weight_alone":
+        if self.norm in ("weight_alone", "weight_input_mean"):
             return weight_norm(make(inputs, outputs, **shape)), []
         if self.norm == "batch":
             bias = {} if self.batch_after_relu else {"bias": False}
@@ -113,7 +114,7 @@ class Parts:
         return make(inputs, outputs, **shape), []
 
     def _in_order(self, inputs: int, layer: list[nn.Module], norm: list[nn.Module], relu: bool) -> list[nn.Module]:
-        centre = [InputMeanNorm(inputs)] if self.norm == "input_mean" else []
+        centre = [InputMeanNorm(inputs)] if self.norm.endswith("input_mean") else []
         activation = [nn.ReLU()] if relu and not self.outside else []
         after = [*activation, *norm] if self.batch_after_relu else [*norm, *activation]
         return [*centre, *layer, *after]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_curve
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result, paired
 from neuronal_papers.seeds import NETWORK, NEURON, at_chance, with_error
-from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list
+from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list, what_was_tried
 
 STUCK = 1.5
 """A network whose accuracy is below so many times chance has not learnt."""
@@ -56,9 +55,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         ends = {seed: {"failure": run.failure.reason} if run.failure else run.metrics for seed, run in runs.items()}
         row = row_of(recipe, ends, chance)
         row["while_training"] = {seed: [epoch["accuracy"] for epoch in run.epochs] for seed, run in runs.items()}
-        if choice is not None:
-            row |= {"rate": recipe.lr, "tuning": [asdict(point) for point in choice.curve]}
-        rows.append(row)
+        rows.append(row | what_was_tried(recipe, choice))
     return {"rows": rows, "chance": chance}
 
 
@@ -164,7 +161,8 @@ def _leave_chance(names: Sequence[str], never: bool, result: Result) -> Evidence
 def tables(result: Result) -> list[Table]:
     """Errors with what is reported, and what held-out images say of every rate tried."""
     rows = rows_of(result).values()
-    head = "reported (%)" if result["scale"] == "paper" else "reported after 200 epochs (%)"
+    whole = all(recipe["epochs"] >= 200 or recipe["data"] == "imagenet" for recipe in result["recipes"])
+    head = "reported (%)" if whole else "reported after 200 epochs (%)"
     optional = (("its rate", "best"), (head, "reported"), ("their parameters", "reported_parameters"))
     columns = [NETWORK, NEURON, ERROR, FAILED, Column("parameters", "parameters", ",")]
     columns += [Column(title, key) for title, key in optional if any(row[key] for row in rows)]

@@ -13,8 +13,8 @@ from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Recipes, Reproduction, Scales, Setting, settings, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
-from neuronal_papers.seeds import Row, at_chance, groups, rows_of, with_error
-from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, end_of_list, runs_of
+from neuronal_papers.seeds import Row, at, at_chance, groups, rows_of, with_error
+from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, choices, end_of_list, runs_of, what_was_tried
 
 METHODS = {
     "SP": ("standard", "none", "standard units"),
@@ -25,6 +25,12 @@ METHODS = {
     "GmP+IMN": ("geometric", "input_mean", "geometric units with input mean norm"),
 }
 """Neuron and norm of each method, and what its short name stands for."""
+CONTROLS = {
+    "SP+IMN": ("standard", "input_mean", "standard units with input mean norm"),
+    "WN+IMN": ("standard", "weight_input_mean", "weight norm with input mean norm"),
+}
+"""What the paper leaves out: the norm of GmP+IMN around units of other kinds."""
+EVERY = METHODS | CONTROLS
 FOUR = ("SP", "WN", "BN", "GmP")
 RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """For every method: the paper's list (Appendix C), and 1, as several do best at its end."""
@@ -42,6 +48,7 @@ UNITS = {"rmse": (1.0, ".3f"), "accuracy": (100.0, ".2f"), "top5": (100.0, ".2f"
 """Factor and format a measure is written with."""
 LABELS = {"rmse": "test RMSE", "accuracy": "test accuracy (%)", "top5": "test top-5 accuracy (%)"}
 PROTOCOLS = ("published", "clean")
+PAPERS = "published: at the paper's rate, choices while training by what its code goes by; "
 BOTH = "GmP is best if it is better than every other method, seed by seed."
 POWERS = "powers of ten, GmP less the other"
 MEANS = f"Means over seeds, {BARS}."
@@ -54,7 +61,7 @@ def by(recipe: Recipe, *methods: str, rate: float | None = None, outside: bool =
     """
     recipes = []
     for method in methods:
-        neuron, norm, _ = METHODS[method]
+        neuron, norm, _ = EVERY[method]
         published = 0.1 if "GmP" in method else 0.01
         own = replace(recipe, name=f"{recipe.name} {method}", family=neuron, norm=norm, lr=rate or published)
         options = {"outside": True} if outside and "GmP" in method else {}
@@ -70,14 +77,14 @@ def scales_of(recipes: Recipes, smoke: Recipes, **options: object) -> Scales:
 
 
 def method_of(recipe: Recipe) -> str:
-    """The paper's name of the recipe's neuron and norm; the recipe's own where it is none of the paper's methods."""
-    names = {(neuron, norm): name for name, (neuron, norm, _) in METHODS.items()}
+    """The paper's name of the recipe's neuron and norm; the recipe's own where it is none of these methods."""
+    names = {(neuron, norm): name for name, (neuron, norm, _) in EVERY.items()}
     return names.get((recipe.family, recipe.norm), recipe.name)
 
 
 def legend(rows: Iterable[Row]) -> str:
     """What the short names of the rows' methods stand for."""
-    return ", ".join(f"{name} {METHODS[name][2]}" for name in dict.fromkeys(row["method"] for row in rows))
+    return ", ".join(f"{name} {EVERY[name][2]}" for name in dict.fromkeys(row["method"] for row in rows))
 
 
 def mean_of(row: Row) -> str | None:
@@ -110,13 +117,21 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     work.say("as published, and rates on held-out data")
     # All at once first: there is more to divide. What differs in its name alone is tried once.
     work.records([*recipes, *{one.fingerprint(): one for every in tries for one in every}.values()])
-    choices = best_of(tries, work)
-    best = at_best(clean, choices)
+    chosen = best_of(tries, work)
+    best = at_best(clean, chosen)
     work.say("with the rates chosen")
     rows = []
-    for published, own, choice in zip(rows_for(recipes, work), rows_for(best, work), choices, strict=True):
+    for published, own, choice in zip(rows_for(recipes, work), rows_for(best, work), chosen, strict=True):
         rows += [published, own | {"tuning": [asdict(point) for point in choice.curve]}]
     return {"rows": rows}
+
+
+def measure_clean(setting: Setting, work: Work) -> dict[str, Any]:
+    """Recipes of the clean protocol alone, each at a rate chosen as :func:`neuronal_papers.tuning.tuned` says."""
+    chosen = choices(setting, work)
+    best = at_best(setting.recipes, chosen)
+    rows = zip(rows_for(best, work), best, chosen, strict=True)
+    return {"rows": [row | what_was_tried(recipe, choice) for row, recipe, choice in rows]}
 
 
 def rows_for(recipes: Sequence[Recipe], work: Work) -> list[dict[str, Any]]:
@@ -194,15 +209,24 @@ def leads(rows: Sequence[Row], best: str, *keys: str) -> list[Case]:
     return cases
 
 
-def is_best(best: str, text: str, *, errors: bool = False, **how: Any) -> tuple[Claim, ...]:
-    """The claims that a method is better than every other, one for each protocol."""
+def is_best(
+    best: str,
+    text: str,
+    *,
+    errors: bool = False,
+    protocols: Sequence[str] = PROTOCOLS,
+    of_controls: bool = False,
+    **how: Any,
+) -> tuple[Claim, ...]:
+    """The claims that a method is better than every other of the paper, or than the controls, one for each protocol."""
 
     def cases(result: Result, protocol: str) -> list[Case]:
-        return leads(rows_of(result, protocol=protocol), best)
+        rows = rows_of(result, protocol=protocol)
+        return leads([row for row in rows if row["method"] == best or (row["method"] in CONTROLS) == of_controls], best)
 
     side, unit, digits = (Below(), "RMSE", "+.3f") if errors else (Above(), "points", "+.2f")
     claim = partial(Claim, side=side, unit=f"{unit}, {best} less the other", digits=digits, **how)
-    return tuple(claim(text=f"{text} ({name})", cases=partial(cases, protocol=name)) for name in PROTOCOLS)
+    return tuple(claim(text=f"{text} ({name})", cases=partial(cases, protocol=name)) for name in protocols)
 
 
 def tables(result: Result) -> list[Table]:
@@ -211,16 +235,17 @@ def tables(result: Result) -> list[Table]:
     found = [_protocols(title_of(result), rows, reported)]
     if any("top5" in row for row in rows):
         five = [{**row, **row.get("top5", {}), "measure": "top5"} for row in rows]
-        found += [_protocols("Top-5 accuracy", five, reported.get("top5", {})), _tried(rows[1::2], result["options"])]
+        found += [_protocols("Top-5 accuracy", five, reported.get("top5", {})), _tried(rows, result["options"])]
     return found
 
 
 def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> Table:
     measure = next((row["measure"] for row in rows if "measure" in row), "rmse")
-    # A line is a clean row, with the published one before it.
+    # A line is a clean row, with the published one, where there are such.
+    published, clean = ([row for row in rows if row["protocol"] == name] for name in PROTOCOLS)
     lines = [
-        {**clean, "published": published, "end": end_of_list(clean["rate"], [one["value"] for one in clean["tuning"]])}
-        for published, clean in zip(rows[::2], rows[1::2], strict=True)
+        {**own, "published": other, "end": end_of_list(own["rate"], [one["value"] for one in own["tuning"]])}
+        for own, other in zip(clean, published or [{"failed": ()}] * len(clean), strict=True)
     ]
 
     def in_paper(line: Row) -> str | None:
@@ -232,15 +257,15 @@ def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> 
         METHOD,
         # Without numbers of the same data there is nothing to put beside ours.
         *([Column("reported", in_paper)] if reported else []),
-        Column("published", lambda line: mean_of(line["published"])),
-        Column("its rate", lambda line: f"{line['published']['rate']:g}"),
+        *([Column("published", lambda line: mean_of(line["published"]))] if published else []),
+        *([Column("its rate", lambda line: f"{line['published']['rate']:g}")] if published else []),
         Column("clean", mean_of),
         Column("its rate", lambda line: f"{line['rate']:g}{line['end']}"),
         Column("failed", lambda line: len(line["failed"]) + len(line["published"]["failed"])),
     ]
     caption = (
-        f"{LABELS[measure]}, mean ± standard error over seeds; published: at the paper's rate, choices while training by "
-        f"what its code goes by; clean: the rate is tuned, and all is chosen, on held-out data; {legend(rows)}"
+        f"{LABELS[measure]}, mean ± standard error over seeds; {PAPERS if published else ''}"
+        f"clean: the rate is tuned, and all is chosen, on held-out data; {legend(rows)}"
         f"{END_OF_LIST if any(line['end'] for line in lines) else ''}"
     )
     return table(title, columns, lines, caption)
@@ -248,8 +273,8 @@ def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> 
 
 def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
     """What held-out data say of every rate tried: one line per method, and per batch size where each has its own."""
-    lines, is_one_size = {}, "tuning_batch" in options
-    for row in rows:
+    lines, is_one_size = {}, "tuning_batch" in options or "batch_size" in options.get("tuned_at", ())
+    for row in filter(at("tuning"), rows):
         place = row["data"] if is_one_size else f"{row['data']}, {row['batch']}"
         lines[place, row["method"]] = {"data": place, "method": row["method"]} | {
             f"{one['value']:g}": "failed" if one["failed"] else with_error(one["mean"], None) for one in row["tuning"]
@@ -278,7 +303,7 @@ def figures(result: Result) -> list[Drawing]:
 def _side_by_side(axes: Any, panel: tuple[str, Sequence[Row]]) -> None:
     title, rows = panel
     for number, row in enumerate(rows):
-        bars(axes, Line(list(METHODS).index(row["method"]), row["method"], [number], _estimates([row]), ""))
+        bars(axes, Line(list(EVERY).index(row["method"]), row["method"], [number], _estimates([row]), ""))
     label = LABELS[rows[0]["measure"]] * axes.get_subplotspec().is_first_col()
     axes.set(title=title, xlim=(-0.7, len(rows) - 0.3), xticks=[], ylabel=label)
 

@@ -11,8 +11,10 @@ from neuronal_papers.zero_bias.expressiveness import EXPRESSIVENESS
 from neuronal_papers.zero_bias.mixtures import MIXTURES
 from neuronal_papers.zero_bias.ntk import NTK
 from neuronal_papers.zero_bias.table1 import CONTRASTS
+from neuronal_papers.zero_bias.tiny_imagenet import TINY_IMAGENET
 from neuronal_papers.zero_bias.training_curves import CURVES
 from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 
 ABOUT = "Scalar Invariant Networks with Zero Bias (Geng, Xu, Ye & Si, arXiv:2211.08486): what holds"
-REPRODUCTIONS: tuple[Reproduction, ...] = (*CONTRASTS, *MIXTURES, ZERO_IMAGE, CURVES, EXPRESSIVENESS, NTK, PAIRS)
+OTHERS = (ZERO_IMAGE, CURVES, EXPRESSIVENESS, NTK, PAIRS)
+REPRODUCTIONS: tuple[Reproduction, ...] = (*CONTRASTS, TINY_IMAGENET, *MIXTURES, *OTHERS)

@@ -11,12 +11,12 @@ from typing import Any
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Work, estimate
 from neuronal.probes import MULTIPLIERS as FACTORS
-from neuronal.report import Drawing, Table
+from neuronal.report import Column, Drawing, Table, table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_band
 from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, Within, paired
-from neuronal_papers.seeds import Row, at, groups, with_error
-from neuronal_papers.tuning import runs_of
+from neuronal_papers.seeds import NAMES, Row, at, groups, with_error
+from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list, runs_of, what_was_tried
 
 BOTH = ("zero_bias", "standard")
 
@@ -59,10 +59,15 @@ VARIANCE = 0.5
 
 
 def measure(setting: Setting, work: Work) -> dict[str, Any]:
-    """Trains every recipe with every seed: accuracy at each contrast, seed by seed, and what failed."""
-    rows = []
-    for recipe, trained, failed in runs_of(setting.recipes, work):
+    """Trains every recipe with every seed: accuracy at each contrast, seed by seed, and what failed.
+
+    ``options``: those of :func:`neuronal_papers.tuning.tuned` where each network is to have a rate of its own.
+    """
+    chosen, rows = choices(setting, work), []
+    runs = runs_of(at_best(setting.recipes, chosen), work)
+    for (recipe, trained, failed), choice in zip(runs, chosen, strict=True):
         row = {"name": recipe.name, "neuron": recipe.family, "seeds": [one.seed for one in trained], "failed": failed}
+        row |= what_was_tried(recipe, choice)
         rows.append(row | {"accuracy": [list(one.probes["contrast"]["accuracy"]) for one in trained]})
     return {"rows": rows}
 
@@ -155,7 +160,7 @@ def _lags(lowest: float, highest: float, result: Result) -> list[Case]:
 
 
 def tables(result: Result) -> list[Table]:
-    """One line per contrast, measured and reported side by side."""
+    """One line per contrast, measured and reported side by side; what held-out images say of every rate tried."""
     columns, seeds = [("contrast", [f"{factor:g}" for factor in FACTORS])], set()
     for row in filter(at("accuracy"), _networks(result)):
         seeds |= set(row["seeds"])
@@ -165,7 +170,22 @@ def tables(result: Result) -> list[Table]:
             columns.append(("reported (%)", [f"{100 * value:.2f}" for value in row["beside"]]))
     head, cells = zip(*columns, strict=True)
     caption = f"mean ± standard error over {len(seeds)} seed{'s' if len(seeds) != 1 else ''}"
-    return [Table(title_of(result), head, tuple(zip(*cells, strict=True)), 0, caption)]
+    return [Table(title_of(result), head, tuple(zip(*cells, strict=True)), 0, caption), *_tried(result)]
+
+
+def _tried(result: Result) -> list[Table]:
+    rows = [
+        {
+            **row,
+            "best": f"{row['rate']:g}{end_of_list(row['rate'], [one['value'] for one in row['tuning']])}",
+            **{f"{p['value']:g}": "failed" if p["failed"] else with_error(p["mean"], None) for p in row["tuning"]},
+        }
+        for row in filter(at("tuning"), result["result"]["rows"])
+    ]
+    rates = [f"{one['value']:g}" for one in rows[0]["tuning"]] if rows else []
+    columns = [*NAMES, Column("its rate", "best"), *(Column(rate, rate) for rate in rates)]
+    caption = f"accuracy (%) on held-out images by learning rate{END_OF_LIST}"
+    return [table("Rates tried", columns, rows, caption)] if rows else []
 
 
 def figures(result: Result) -> list[Drawing]:
