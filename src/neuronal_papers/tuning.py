@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 from functools import wraps
 from typing import Any
 
-import torch
 from torch import nn
 
 from neuronal.data import Split, load
 from neuronal.experiments import Choice, Recipe, Record, Work, choose
+from neuronal.train import processes
 from neuronal_papers.core import Setting
 from neuronal_papers.seeds import Row
 
@@ -102,8 +102,8 @@ def measured(
 
 
 def on_the_device(model: nn.Module) -> nn.Module:
-    """On a GPU, where there is one."""
-    return model.to(torch.accelerator.current_accelerator() or "cpu")
+    """Where it was trained: on a GPU, where there is one."""
+    return model.to(processes().device)
 
 
 def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Callable[[Setting, Work], dict[str, Any]]:

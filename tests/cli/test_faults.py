@@ -79,6 +79,7 @@ FORGED = [
     {"probes": {"dead_units": {"units": "3", "dead": 1, "layers": []}}},
     {"epochs": 5},
     {"epochs": [{"loss": "x"}]},
+    {"epochs": [{"holdout_accuracy": 10**30}]},
     {"seconds": None},
     {"step_seconds": None},
     {"step_seconds": 10**400},
@@ -122,13 +123,35 @@ def test_nothing_is_divided_by_the_zeros_of_a_record(run_folder, call, probes):
 
 
 @pytest.mark.parametrize(
-    "steps", [5, [], {"a": 5}, {"a": {"seconds": "x", "ratio": 1, "ratio_low": 1, "ratio_high": 1}}]
+    "steps",
+    [5, [], {"a": 5}, *({"a": {"seconds": s, "ratio": 1, "ratio_low": 1, "ratio_high": 1}} for s in ("x", 10**400))],
+    ids=lambda steps: str(steps)[:40],
 )
 def test_forged_costs_are_measured_again(run_folder, call, steps):
     costs = run_folder / "costs.json"
     write_sealed(costs, read_sealed(costs) | {"steps": steps})
     assert call(f"report {run_folder}")[0] == 0
     assert len(read_sealed(costs)["steps"]) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        5,
+        [],
+        {"families": 5},
+        {"families": [-1]},
+        {"recipe": 5},
+        {"recipe": {"name": "a", "fraction": -(10**400)}},
+        {"recipe": {"name": "a", "seeds": [10**30]}},
+    ],
+    ids=lambda change: str(change)[:40],
+)
+def test_a_forged_study_is_one_line_that_names_the_file(run_folder, call, change):
+    file = run_folder / "study.json"
+    write_sealed(file, read_sealed(file) | change if isinstance(change, dict) else change)
+    line = one_line(call(f"report {run_folder}"), "study.json is damaged: ", "writes it anew.")
+    assert ".." not in line.replace(str(file), "")
 
 
 LARGE = {"widths": [200_000, 200_000]}

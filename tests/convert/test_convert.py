@@ -60,6 +60,16 @@ def test_the_old_model_is_untouched_and_the_new_one_works(family):
     again.load_state_dict(conversion.model.state_dict())
 
 
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float32, 2e-6), (torch.float64, 1e-14)])
+def test_geometric_weights_are_right_to_a_part_of_their_units_length(dtype, close):
+    """Weights of very different sizes: the small ones of a unit lose digits."""
+    for inputs in (2, 9, 64, 576):
+        layer = nn.Linear(inputs, 32, dtype=dtype)
+        layer.weight.data = layer.weight.sign() * torch.exp(4 * torch.randn_like(layer.weight))
+        found = GeometricLinear.from_standard(layer).weight
+        assert ((found - layer.weight).abs().amax(1) < close * layer.weight.norm(dim=1)).all()
+
+
 def test_geometric_computes_the_same_and_keeps_flags_buffers_and_sharing():
     model = Branches().double()
     conversion = convert(model, "geometric")

@@ -82,6 +82,13 @@ def test_probes_that_were_not_run_leave_their_metric_out(quick_records):
     assert set(compare(quick_records).rows[0].estimates) == {metric.key for metric in METRICS} - {"rmse"}
 
 
+def test_a_count_of_next_to_nothing_gives_no_metric(quick_records):
+    """As somebody may write it into a record: shares of it are infinite."""
+    odd = {"dead_units": {"units": 1e-320, "dead": 3, "layers": []}}
+    records = [replace(record, probes=odd) for record in quick_records]
+    assert set(compare(records).rows[0].estimates) == {"accuracy", "parameters"}
+
+
 def test_without_the_baseline_there_are_no_differences(quick_records):
     alone = compare(record for record in quick_records if record.recipe.family == "zero_bias")
     assert alone.baseline is None

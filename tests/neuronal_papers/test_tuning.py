@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
 
 from neuronal.experiments import Recipe, Work
 from neuronal.experiments.record import read
+from neuronal.train import processes
 from neuronal_papers.core import Setting
 from neuronal_papers.farkas.errors import measure
-from neuronal_papers.tuning import tuned
+from neuronal_papers.tuning import on_the_device, tuned
 
 DIGITS = Recipe(name="digits", model="fcn", widths=(16,), data="digits", optim="sgd", epochs=2, fraction=0.5, probes=())
 
@@ -22,6 +25,17 @@ def test_a_row_has_the_best_rate_and_what_was_tried_and_its_own_where_all_fail(t
     assert row["rate"] == best
     assert [(point["value"], point["failed"]) for point in row["tuning"]] == [(rate, failed) for rate in rates]
     assert row["accuracy"].keys() == {"0"}
+
+
+def test_a_network_is_measured_on_the_device_it_was_trained_on(monkeypatch):
+    """A torch built for GPUs names one on a machine that has none."""
+
+    def current_accelerator(check_available=False):
+        return None if check_available else torch.device("cuda")
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", current_accelerator)
+    network = on_the_device(nn.Linear(2, 3))
+    assert network.weight.device.type == processes().device.type
 
 
 def test_without_rates_recipes_keep_their_own(tmp_path):

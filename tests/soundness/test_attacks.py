@@ -20,7 +20,7 @@ from neuronal.certify import (
 )
 from neuronal.certify.certificate import Certificate
 from neuronal.certify.segment import SegmentEvidence
-from neuronal.certify.statement import SEGMENT
+from neuronal.certify.statement import SEGMENT, scaling
 from neuronal.convert import convert, fold_batch_norm
 from neuronal.geometry import affine_map
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
@@ -328,6 +328,7 @@ def test_underflow_refutes_no_scaling():
 def test_a_tiny_witness_refutes_nothing():
     model = nn.Linear(2, 2, bias=False)
     certificate = certify_scaling(model, torch.randn(1, 2))
+    certificate = replace(certificate, statement=scaling(None, (2,)))
     evidence = replace(certificate.evidence, degree=None, scale=2.0**-10, deviation=1.0)
     for size in (1.0, 1e-38, 1e-300, 1e38):
         witness = torch.full((1, 2), size, dtype=torch.float64)

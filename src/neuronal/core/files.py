@@ -85,11 +85,20 @@ def write_sealed(path: Path, values: Any) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The values in JSON from a file; ``Damaged`` for any other text, and for lists in lists without end."""
+    """The values in JSON from a file; ``Damaged`` for any other text, and for lists in lists without end.
+
+    Whole numbers have 64 bits at most: larger ones are no float, and end whatever computes with them.
+    """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_of_64_bits)
     except (ValueError, RecursionError) as wrong:
         raise Damaged(f"not JSON ({wrong})") from wrong
+
+
+def _of_64_bits(digits: str) -> int:
+    if not -(2**63) <= (number := int(digits)) < 2**64:
+        raise ValueError(f"a whole number of {len(digits)} digits")
+    return number
 
 
 def check_readable(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from math import sqrt
+from math import isfinite, sqrt
 from statistics import fmean, stdev
 from typing import Any, Literal
 
@@ -198,7 +198,10 @@ def _values(records: Sequence[Record]) -> dict[str, dict[int, float]]:
     for record in records:
         for metric in METRICS if record.failure is None else ():
             with suppress(KeyError, ZeroDivisionError):
-                found.setdefault(metric.key, {})[record.seed] = metric.get(record)
+                value = metric.get(record)
+                # Of a forged record: divided by next to nothing.
+                if isfinite(value):
+                    found.setdefault(metric.key, {})[record.seed] = value
     return found
 
 

@@ -33,7 +33,9 @@ def environment() -> dict[str, str]:
 @cache
 def _facts() -> dict[str, str]:
     facts = {"neuronal": neuronal.__version__, "commit": _commit(), "python": platform.python_version()}
-    for package in ("torch", "numpy", "accelerate"):
+    # With its build, which the version of the package need not name.
+    facts["torch"] = str(torch.__version__)
+    for package in ("numpy", "accelerate"):
         try:
             facts[package] = version(package)
         except PackageNotFoundError:

@@ -167,7 +167,10 @@ def _typed(name: str, kind: str, value: Any) -> Any:
     needed, words = _KINDS.get(kind, (tuple, "a list") if kind.startswith("tuple") else (object, ""))
     if not isinstance(value, needed) or (isinstance(value, bool) and needed in (int, Real)):
         raise ValueError(f"{name} needs {words}, got {value!r}.")
-    return float(value) if kind == "float" else value
+    try:
+        return float(value) if kind == "float" else value
+    except OverflowError:
+        raise ValueError(f"{name} needs a number that is a float, got one of {len(str(value))} digits.") from None
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -84,8 +84,10 @@ def read_study(folder: Path) -> Study:
         raise ValueError(f"{folder} is not the folder of a run: it has no study.json. neuronal compare makes one.")
     try:
         found = read_plan(read_sealed(file))
-    except (KeyError, TypeError, ValueError) as wrong:
-        raise ValueError(f"{file} is damaged: {wrong}. The neuronal compare of that run writes it anew.") from wrong
+        found.variants()
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        why = str(wrong).rstrip(".")
+        raise ValueError(f"{file} is damaged: {why}. The neuronal compare of that run writes it anew.") from wrong
     if not isinstance(found, Study):
         raise ValueError(f"{folder} holds a grid, not a comparison of neurons. neuronal sweep shows it.")
     return found
