@@ -52,14 +52,21 @@ def _three(recipe: Recipe) -> tuple[Recipe, ...]:
 
 def leads_by_batch(result: Result) -> list[Case]:
     """How much larger the lead over each other neuron is with the largest batches than with the smallest, seed by seed."""
-    # A run that failed is at chance, so that all seeds are there.
-    ends = (comparison.leads(rows_of(result, protocol="clean", batch=size), BEST) for size in SIZES[::2])
+    rows = rows_of(result, protocol="clean")
+    seeds = set().union(*map(_seeds, rows))
+    # A run that failed is at chance, so that all seeds are there; or the network is not finished.
+    whole = [row for row in rows if _seeds(row) == seeds]
+    ends = (comparison.leads([row for row in whole if row["batch"] == size], BEST) for size in SIZES[::2])
     small, large = ({case.label: case.values for case in own} for own in ends)
     cases = []
     for other in (name for name in METHODS if name in small and name in large and name != "GmP"):
         note = f"leads {fmean(small[other]):+.2f} and {fmean(large[other]):+.2f}"
         cases.append(Case(other, [b - a for a, b in zip(small[other], large[other], strict=True)], note=note))
     return cases
+
+
+def _seeds(row: Row) -> set[int]:
+    return {*row["seeds"], *map(int, row["failed"])}
 
 
 def epochs_needed(result: Result) -> list[Case]:
@@ -69,7 +76,7 @@ def epochs_needed(result: Result) -> list[Case]:
     """
     largest = rows_of(result, protocol="clean", batch=SIZES[-1])
     rows = {row["method"]: row for row in largest if "curves" in row and row["method"] in METHODS}
-    if BEST not in rows:
+    if BEST not in rows or len(rows) == 1:
         return []
     curves = {name: as_long(row["curves"]["followed_accuracy"]) for name, row in rows.items()}
     level = NEAR * max(fmean(epoch) for name, own in curves.items() if name != BEST for epoch in zip(*own, strict=True))

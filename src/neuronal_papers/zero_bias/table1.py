@@ -96,7 +96,9 @@ def _less(own: Row, other: Row, label: str = "", place: int = 0) -> Case:
 
 
 def _similar(result: Result) -> list[Case]:
-    return [_less(own, other, name) for (name,), (own, other) in groups(_networks(result), "name").items()]
+    pairs = groups(_networks(result), "name").items()
+    # Of a table that is not finished one may be there alone.
+    return [_less(pair[0], pair[1], name) for (name,), pair in pairs if len(pair) == len(BOTH)]
 
 
 def _cases(number: Callable[..., float], neurons: Sequence[str], result: Result) -> list[Case]:

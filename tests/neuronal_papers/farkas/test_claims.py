@@ -110,3 +110,14 @@ def activity(name, dead, *, silent=0.0, proof=CERTIFIED, accuracies=(0.5,) * 3):
 def test_activity(own, expected):
     farkas = activity("4 x 64, Farkas sum", **{"dead": (0.1, 0.1, 0.1)} | own)
     assert outcomes("dead_units", activity("4 x 64, standard", (0.3, 0.31, 0.32)), farkas) == expected
+
+
+def test_depths_with_one_seed_leave_no_claim_open():
+    one = BY_NAME["farkas/table1_cifar10"]
+    kinds = (("18", HIGH, LOW), ("34", HIGH, LOW), ("50", LOW[:1], HIGH[:1]))
+    pairs = [(row(f"FarkasNet{n}, no norm", own), row(f"ResNet{n}, no norm", other)) for n, own, other in kinds]
+    whole = result("table1_cifar10", *(network for pair in pairs for network in pair))
+    outcomes = [one.findings(whole | {"scale": scale})[0].outcome for scale in ("small", "paper")]
+    assert outcomes == ["inconclusive", "holds"]
+    seeds = {recipe.model: len(recipe.seeds) for recipe in one.scales["paper"].recipes}
+    assert seeds == {"farkasnet18": 3, "farkasnet34": 3, "farkasnet50": 1, "farkasnet101": 1}

@@ -37,6 +37,12 @@ def test_best_is_better_than_every_other_seed_by_seed(others, expected):
     assert outcomes(is_best("GmP", "best", errors=True), errors) == ["not measured", expected]
 
 
+def test_controls_have_a_claim_of_their_own():
+    rows = [row("GmP+IMN", HIGH), row("SP", LOW), row("SP+IMN", [0.95, 0.96, 0.95, 0.96])]
+    assert outcomes(is_best("GmP+IMN", "best", protocols=("clean",)), rows) == ["holds"]
+    assert outcomes(is_best("GmP+IMN", "best", protocols=("clean",), of_controls=True), rows) == ["fails"]
+
+
 def test_a_run_that_failed_is_one_at_chance_and_is_named():
     case = sample(row("GmP", [0.9, 0.9]), row("SP", [0.8], failed=[1]), "SP")
     assert (case.values, case.note, case.is_open) == (pytest.approx([10, 80]), "SP failed with seeds 1", False)
@@ -80,6 +86,14 @@ def test_leads_are_compared_between_the_smallest_and_the_largest_batches(leads, 
     rows = [row("GmP+IMN", [0.9, 0.91], batch=batch) for batch in (256, 1024)]
     rows += [row("SP", [0.9 - a / 100, 0.91 - a / 100], batch=b) for a, b in zip(leads, (256, 1024), strict=True)]
     assert outcomes(images.TABLE2.claims[2:3], rows) == [expected]
+
+
+def test_what_is_not_finished_decides_nothing():
+    curves = {"curves": {"followed_accuracy": [[0.5, 0.9]]}}
+    best = [row("GmP+IMN", [0.9], batch=batch, **curves) for batch in (256, 1024)]
+    others = row("SP", [0.8], batch=256), row("SP", [0.7, 0.6], batch=1024)
+    assert outcomes(images.LARGE_BATCHES, best) == ["not measured"] * 2
+    assert outcomes(images.LARGE_BATCHES[:1], [*best, *others]) == ["not measured"]
 
 
 @pytest.mark.parametrize(("last", "expected"), each((0.9, 0.9), (0.2, 0.3), (0.7, 0.9)))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from neuronal.experiments import Recipe, Record
 from neuronal.experiments.record import Failure
 from neuronal_papers.core import Setting
-from neuronal_papers.geometric.comparison import METHODS, by, measure, method_of
+from neuronal_papers.geometric.comparison import CONTROLS, METHODS, by, measure, measure_clean, method_of, tables
 
 BASE = Recipe(name="set", data="boston", protocol="published", holdout=0.0, seeds=(0, 1, 2), probes=(), model="mlp1")
 OPTIONS = {"rates": (0.01, 0.1), "holdout": 0.25, "tuning_seeds": 2}
@@ -70,3 +70,20 @@ def test_rates_of_one_batch_size_are_taken_for_all():
     tried = [(method_of(one), one.batch_size, seed) for one, seed in work.asked if one.lr == 0.01 and one.holdout]
     assert tried == [("SP", 128, 0), ("SP", 128, 1), ("GmP", 128, 0), ("GmP", 128, 1)]
     assert [row["rate"] for row in both(sizes, OPTIONS, work)[1::2]] == [0.01, 0.01, 0.1, 0.1]
+
+
+def test_the_clean_protocol_alone_tunes_with_seeds_of_its_own_at_one_batch_size():
+    clean = replace(BASE, protocol="clean", holdout=0.25)
+    sizes = [replace(one, batch_size=size, name=str(size)) for size in (64, 128) for one in by(clean, "SP", *CONTROLS)]
+    options = {"rates": (0.01, 0.1), "tuning_seeds": (100,), "tuned_at": {"batch_size": 128, "epochs": 3}}
+    # Batches of 64 would choose 0.01, those of 128 choose 0.1.
+    work = Made(lambda recipe, seed: (1.0, recipe.lr if recipe.batch_size == 64 else 1 / recipe.lr))
+    rows = measure_clean(Setting(tuple(sizes), options), work)["rows"]
+    assert [(row["method"], row["batch"]) for row in rows] == [(m, b) for b in (64, 128) for m in ("SP", *CONTROLS)]
+    assert {(row["rate"], row["protocol"], *row["seeds"]) for row in rows} == {(0.1, "clean", 0, 1, 2)}
+    assert {(one.batch_size, one.epochs) for one, seed in work.asked if seed == 100} == {(128, 3)}
+    assert len(work.asked) == 3 * 2 + 6 * 3
+    whole = {"title": "t", "where": "w", "scale": "paper", "reported": {}, "options": options, "result": {"rows": rows}}
+    (table,) = tables(whole)
+    assert table.head == ("data", "method", "clean", "its rate", "failed")
+    assert [row[3] for row in table.rows] == ["0.1 ↑"] * 6

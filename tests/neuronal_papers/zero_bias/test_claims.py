@@ -46,6 +46,11 @@ def test_accuracies_with_and_without_biases_are_compared_seed_by_seed(zero, stan
     assert contrast(zero, standard, failed=failed) == expected
 
 
+def test_a_network_whose_pair_is_not_finished_is_compared_with_nothing():
+    curves = [[0.9] * 11, [0.91] * 11]
+    assert accuracies("table1_mnist_fcn", ("net", "zero_bias", curves, 0)) == ["holds", "not measured", "not measured"]
+
+
 @pytest.mark.parametrize(
     ("mean", "low", "expected"), [(0.91, 0.09, ["holds", "holds"]), (0.8, 0.5, ["fails", "fails"])]
 )

@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from neuronal.experiments import Recipe, Work
 from neuronal_papers.core import Setting
 from neuronal_papers.reproduce import read_result, reproduce
 from neuronal_papers.studies import pairs
-from neuronal_papers.zero_bias import REPRODUCTIONS, mixtures, training_curves
+from neuronal_papers.zero_bias import REPRODUCTIONS, mixtures, table1, training_curves
 from neuronal_papers.zero_bias.ntk import NTK
 from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 from tests.vision import vision
@@ -37,6 +38,16 @@ def test_neighbours_are_the_nearest_of_another_class():
     for i, j in zip(a.tolist(), b.tolist(), strict=True):
         possible = [k for k in range(30) if right[k] and y[k] != y[i]]
         assert j == min(possible, key=lambda k: (x[i] - x[k]).norm().item())
+
+
+def test_each_network_may_have_a_rate_of_its_own(tmp_path):
+    how = {"widths": (16,), "epochs": 2, "fraction": 0.5, "optim": "sgd", "seeds": (0,), "probes": ("contrast",)}
+    recipe = Recipe("digits", model="fcn", **how)
+    options = {"rates": (1e-6, 0.05), "tuning_seeds": (100,), "tuned_at": {"holdout": 0.5}}
+    rows = table1.measure(Setting(table1.both(recipe), options), Work(tmp_path))["rows"]
+    assert [(row["neuron"], row["rate"]) for row in rows] == [("zero_bias", 0.05), ("standard", 0.05)]
+    assert [point["value"] for point in rows[0]["tuning"]] == [1e-6, 0.05]
+    assert "rate" not in table1.measure(Setting((recipe,)), Work(tmp_path))["rows"][0]
 
 
 def test_equal_patterns_are_counted_as_a_loop_would():
