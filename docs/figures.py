@@ -10,20 +10,20 @@ from torch import Tensor, nn
 from neuronal.data import load
 from neuronal.geometry import regions_2d
 from neuronal.ops.mean_field import solve
-from neuronal.report import Drawing, blank, colour
+from neuronal.report import Figure, blank, colour
 from neuronal.report.regions import regions_drawing
 
 COUPLINGS = (0.0, -0.2, -0.5, 0.09)
 UNITS = 2000
 
 
-def coupling_and_distribution(couplings: Sequence[float], slope: float = 10.0) -> Drawing:
+def coupling_and_distribution(couplings: Sequence[float], slope: float = 10.0) -> Figure:
     """How units that are normally distributed lie after the coupling."""
     units = normal(0.0, 0.5, UNITS)
     return densities("coupling", units, couplings, slope, "One group of units")
 
 
-def coupling_and_two_groups(couplings: Sequence[float], slope: float = 10.0) -> Drawing:
+def coupling_and_two_groups(couplings: Sequence[float], slope: float = 10.0) -> Figure:
     """The same for two groups, one of them twice as large."""
     units = torch.cat([normal(-1.0, 0.3, 2 * UNITS // 3), normal(1.0, 0.3, UNITS // 3)]).sort().values
     return densities("groups", units, couplings, slope, "Two groups of units")
@@ -35,7 +35,7 @@ def normal(mean: float, deviation: float, count: int) -> Tensor:
     return torch.tensor([normal.inv_cdf((k + 0.5) / count) for k in range(count)], dtype=torch.float64)
 
 
-def densities(name: str, units: Tensor, couplings: Sequence[float], slope: float, title: str) -> Drawing:
+def densities(name: str, units: Tensor, couplings: Sequence[float], slope: float, title: str) -> Figure:
     rows = units.repeat(len(couplings), 1)
     solution = solve(rows, torch.tensor(couplings, dtype=rows.dtype), slope, tolerance=1e-10)
     with blank(name) as sheet:
@@ -47,7 +47,7 @@ def densities(name: str, units: Tensor, couplings: Sequence[float], slope: float
             sheet.axes.plot(middle.tolist(), density.tolist(), color=colour(number), label=f"λ = {coupling:g}")
         sheet.axes.set(xlabel="z", ylabel="density of units", xlim=(-2, 2), ylim=(0, None))
         sheet.axes.legend()
-    return Drawing(
+    return Figure(
         sheet.svg,
         title,
         f"Density of the units after the coupling, slope {slope:g}; λ = 0 is the density before. Negative couplings draw "
@@ -55,7 +55,7 @@ def densities(name: str, units: Tensor, couplings: Sequence[float], slope: float
     )
 
 
-def regions_of_digits() -> Drawing:
+def regions_of_digits() -> Figure:
     """The network of geometry.md on the plane through three of its images."""
     torch.manual_seed(0)
     digits = load("digits").train

@@ -57,7 +57,7 @@ def reproduce(
         fail("which one? neuronal reproduce --list prints their names.", 2)
     started, since = monotonic(), time()
     with one_line_errors():
-        from neuronal.report import rich_table
+        from neuronal.report import Bullets, print_blocks
         from neuronal.report.terminal import Bars
         from neuronal.train import is_first_process
         from neuronal_papers.pages import sentences
@@ -109,10 +109,7 @@ def reproduce(
                 continue
             answers.append(result := read_result(file))
             if not as_json:
-                for table in one.tables(result):
-                    screen().print(rich_table(table))
-                for sentence in sentences(one, result):
-                    screen().print(f"- {escape(sentence)}", highlight=False)
+                print_blocks(screen(), [*one.tables(result), Bullets(sentences(one, result))])
                 print(f"result: {file}", flush=True)
     if as_json and answers:
         print(json.dumps(answers[0] if len(names) == 1 and "/" in names[0] else answers, indent=1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neuronal.experiments import Recipe, Work
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.judge import Claim, Fact, Finding, Result, judge
 from neuronal_papers.seeds import Rows, rows_of
 
@@ -64,7 +64,7 @@ class Reproduction:
     measure: Callable[[Setting, Work], Mapping[str, Any]]
     claims: Sequence[Claim | Fact] | Callable[[Result], Sequence[Claim | Fact]]
     tables: Callable[[Result], Sequence[Table]]
-    figures: Callable[[Result], Sequence[Drawing]] = lambda result: ()
+    figures: Callable[[Result], Sequence[Figure]] = lambda result: ()
     criteria: str = ""
     reported: Mapping[str, Any] = field(default_factory=dict)
     comparable: tuple[str, ...] = ("small", "paper")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.ticker import MaxNLocator
 
-from neuronal.report import MARKERS, Drawing, Sheet, blank, colour, plain_numbers
+from neuronal.report import MARKERS, Figure, Sheet, blank, colour, plain_numbers
 
 BAND = "Lines are medians over seeds, bands reach from the lowest to the highest seed."
 BARS = "bars two standard errors to each side"
@@ -73,7 +73,7 @@ def chart(
     size: float = 9,
     level: float | None = None,
     whole: bool = False,
-) -> Drawing:
+) -> Figure:
     """A figure of curves.
 
     Args:
@@ -100,7 +100,7 @@ def chart(
             legend(sheet)
         else:
             sheet.axes.legend(fontsize=size)
-    return Drawing(sheet.svg, title, caption)
+    return Figure(sheet.svg, title, caption)
 
 
 def set_axes(axes: Any, settings: Mapping[str, Any]) -> None:
@@ -143,7 +143,7 @@ def in_panels(
     columns: int = 2,
     legend: int = 0,
     **shared: Any,
-) -> Drawing:
+) -> Figure:
     """A figure with a panel for each item, ``columns`` side by side, each of a ``size`` in inches.
 
     ``draw`` draws an item on axes; ``legend`` is how many names stand side by side in one legend for all panels, which have
@@ -162,7 +162,7 @@ def in_panels(
             names |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
         if legend:
             sheet.figure.legend(list(names.values()), list(names), loc="outside upper center", ncols=legend)
-    return Drawing(sheet.svg, title, caption)
+    return Figure(sheet.svg, title, caption)
 
 
 def legend_below(sheet: Sheet) -> None:

@@ -18,6 +18,7 @@ from neuronal.experiments.subject import chosen_rows, from_files, subject
 from neuronal.models.registry import create_model
 from neuronal.probes.score import score
 from neuronal.report.audit import audit_page, audit_sentences
+from neuronal.report.render_html import render_html
 
 SHAPE = {"num_classes": 10, "in_chans": 1, "img_size": 8}
 
@@ -88,7 +89,7 @@ def test_sentences_follow_the_numbers():
 
 def test_the_page_holds_everything_and_escapes(digits):
     answer = audit(small(), digits, rows=20, pairs=0).to_json() | {"environment": environment()}
-    page = audit_page("<b>net</b>", "digits", digits.classes, answer)
+    page = render_html(audit_page("<b>net</b>", "digits", digits.classes, answer))
     assert "<b>net</b>" not in page
     assert "&lt;b&gt;net" in page
     assert page.count("<svg") == 2

@@ -15,7 +15,9 @@ from neuronal.experiments.compare import compare
 from neuronal.experiments.first_look import LEVY
 from neuronal.experiments.run import check, run, trained
 from neuronal.report.page import page
-from neuronal.report.terminal import table
+from neuronal.report.render_html import render_html
+from neuronal.report.render_terminal import rich_table
+from neuronal.report.terminal import comparison_table
 from neuronal.report.words import findings
 
 QUICK = replace(LEVY, epochs=30, seeds=(0, 1))
@@ -63,10 +65,10 @@ def test_tables_words_and_pages_speak_of_rmse_where_lower_is_better(records, tmp
     best = min(means, key=means.get)
     assert (comparison.measure, comparison.best("rmse").family) == ("rmse", best)
     with (tmp_path / "out").open("w") as file:
-        Console(file=file, width=80).print(table(comparison, {}, "title"))
+        Console(file=file, width=80).print(rich_table(comparison_table(comparison, {}, "title")))
     said = findings(comparison, records, {}, ())
     assert f"{best}, {means[best]:.4g} ± " in said[0]
-    text = page(Study(QUICK, ("standard", "farkas")), load("levy"), records, comparison, {})
+    text = render_html(page(Study(QUICK, ("standard", "farkas")), load("levy"), records, comparison, {}))
     for shown in (" ".join(said), (tmp_path / "out").read_text(), text):
         assert "RMSE" in shown
         assert "ccuracy" not in shown

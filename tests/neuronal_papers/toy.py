@@ -6,7 +6,7 @@ from time import sleep
 
 from neuronal.cli.app import main
 from neuronal.experiments import Recipe
-from neuronal.report import Column, Drawing, blank, table
+from neuronal.report import Column, Figure, blank, table
 from neuronal_papers import registry
 from neuronal_papers.core import Reproduction, Setting, one_table, title_of
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact
@@ -60,7 +60,7 @@ def area_tables(result):
 def area_figures(result):
     with blank("toy areas") as sheet:
         sheet.axes.plot([row["area"] for row in result["result"]["rows"]])
-    return [Drawing(sheet.svg, "Areas", "One by one.")]
+    return [Figure(sheet.svg, "Areas", "One by one.")]
 
 
 ACCURACY = Reproduction(

@@ -10,7 +10,7 @@ from neuronal.report import (
     Bullets,
     Code,
     Document,
-    Drawing,
+    Figure,
     Figures,
     Section,
     Table,
@@ -22,7 +22,7 @@ from neuronal.report import (
 
 NUMBERS = Table("Numbers", ("name", "value"), (("a", "1.5"), ("b", "2.5")), 1, "In metres", {(1, 1): "best"})
 OTHER = Table("Others", ("name",), (("c",),), 1)
-CURVE = Drawing('<svg width="4"><path/></svg>', "Curve", "It rises.")
+CURVE = Figure('<svg width="4"><path/></svg>', "Curve", "It rises.")
 BLOCKS = [Text("Run by `neuronal`, **holds**."), Bullets(["one", "two"]), NUMBERS, OTHER, Code("{}"), Figures([CURVE])]
 DOCUMENT = Document("Title", [Text("First.", is_soft=True)], [Section("Part", BLOCKS, "part")], "Data: here.")
 
@@ -69,7 +69,7 @@ def test_foreign_text_is_no_markup(where):
     own = dict.fromkeys(("title", "text", "item", "cell", "head", "caption", "code", "footer", "figure"), "")
     own[where] = EVIL
     table = Table(own["title"], (own["head"],), ((own["cell"] or 60 * "-",),), 1, own["caption"])
-    figure = Drawing("<svg></svg>", own["figure"], own["figure"])
+    figure = Figure("<svg></svg>", own["figure"], own["figure"])
     blocks = [Text(own["text"]), Bullets([own["item"]]), table, Code(own["code"]), Figures([figure])]
     page = render_html(Document(own["title"], blocks, [Section(own["title"], blocks)], own["footer"]))
     for tag in ("<b ", "<i>", "<u>"):
@@ -82,5 +82,5 @@ def test_foreign_text_is_no_markup(where):
 
 
 def test_a_figure_says_for_those_who_cannot_see_it_what_is_in_it():
-    page = render_html(Document("T", [Figures([Drawing("<svg></svg>", "F", 'a "quoted" word')])]))
+    page = render_html(Document("T", [Figures([Figure("<svg></svg>", "F", 'a "quoted" word')])]))
     assert 'aria-label="a &quot;quoted&quot; word"' in page

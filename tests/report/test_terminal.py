@@ -6,7 +6,8 @@ from rich.console import Console
 
 from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Failure
-from neuronal.report.terminal import Bars, table
+from neuronal.report.render_terminal import print_blocks
+from neuronal.report.terminal import Bars, comparison_table
 from neuronal.train.loop import Epoch
 from neuronal.train.timing import StepTime
 
@@ -20,7 +21,7 @@ def test_the_table_fits_eighty_columns_with_the_longest_names(quick_records):
     records = [replace(r, recipe=replace(r.recipe, family=names[r.recipe.family])) for r in quick_records]
     records = [replace(r, metrics={**r.metrics, "parameters": 25_557_032}) for r in records]
     screen = console()
-    screen.print(table(compare(records), {"implicit_bias": StepTime(1, 12.345, 1, 1)}, "title"))
+    print_blocks(screen, [comparison_table(compare(records), {"implicit_bias": StepTime(1, 12.345, 1, 1)}, "title")])
     text = screen.file.getvalue()
     assert "…" not in text
     row = next(line for line in text.splitlines() if "implicit_bias" in line)

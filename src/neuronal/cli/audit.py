@@ -32,7 +32,9 @@ def audit(
     from neuronal.experiments.environment import environment
     from neuronal.experiments.subject import subject
     from neuronal.report.audit import audit_page, audit_sentences
+    from neuronal.report.document import Bullets
     from neuronal.report.render_html import render_html
+    from neuronal.report.render_terminal import print_blocks
 
     if rows < 1 or pairs < 0:
         raise ValueError(f"--rows needs to be at least 1 and --pairs at least 0, got {rows} and {pairs}.")
@@ -65,6 +67,5 @@ def audit(
         print(json.dumps(answer | {"report": str(page)}, indent=1))
         return
     console = Console()
-    for sentence in audit_sentences(answer["sections"], label):
-        console.print(f"- {escape(sentence)}", highlight=False)
+    print_blocks(console, [Bullets(audit_sentences(answer["sections"], label))])
     console.print(f"report: {escape(str(page))}", highlight=False, soft_wrap=True)

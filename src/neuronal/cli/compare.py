@@ -163,9 +163,11 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
     from neuronal.data.catalogue import load
     from neuronal.experiments.compare import compare
     from neuronal.experiments.sweep import costs
+    from neuronal.report.document import Bullets
     from neuronal.report.page import page
     from neuronal.report.render_html import render_html
-    from neuronal.report.terminal import table
+    from neuronal.report.render_terminal import print_blocks
+    from neuronal.report.terminal import comparison_table
     from neuronal.report.words import findings
 
     dataset = load(study.recipe.data)
@@ -180,14 +182,12 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
         print(json.dumps(answer | {"findings": sentences, "report": str(file)}, indent=1))
         return
     console = Console()
-    console.print(table(comparison, by_family, _title(study)))
-    for sentence in sentences:
-        console.print(f"- {escape(sentence)}", highlight=False)
+    print_blocks(console, [comparison_table(comparison, by_family, _title(study)), Bullets(sentences)])
     console.print(f"report: {escape(str(file))}", highlight=False, soft_wrap=True)
 
 
 def _title(study: Study) -> str:
     from neuronal.data.catalogue import label_of
+    from neuronal.report.words import counted
 
-    count = len(study.recipe.seeds)
-    return escape(f"{study.recipe.model} on {label_of(study.recipe.data)}, {count} seed{'s' if count > 1 else ''}")
+    return f"{study.recipe.model} on {label_of(study.recipe.data)}, {counted(len(study.recipe.seeds), 'seed')}"

@@ -34,6 +34,7 @@ def convert(
     from neuronal.convert.convert import largest_difference
     from neuronal.convert.sources import from_source, input_shape
     from neuronal.report.conversion import change_table
+    from neuronal.report.render_terminal import print_blocks
 
     model = from_source(source, **({"pretrained": True} if pretrained else {}))
     try:
@@ -68,7 +69,7 @@ def convert(
         )
         return
     console = Console()
-    console.print(change_table(conversion.changes))
+    print_blocks(console, [change_table(conversion.changes)])
     shown = "x".join(map(str, (2, *size)))
     console.print(
         f"Largest difference of the output on random input ({shown}): {difference:.1e} of the largest output."

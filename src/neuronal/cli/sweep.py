@@ -47,6 +47,7 @@ def sweep(
     from neuronal.experiments.sweep import prepare
     from neuronal.experiments.sweep import sweep as run_sweep
     from neuronal.experiments.tune import choose as chosen
+    from neuronal.report.render_terminal import print_blocks
     from neuronal.report.terminal import Bars, choice_table
     from neuronal.train.engine import is_first_process, processes
 
@@ -78,4 +79,4 @@ def sweep(
     if as_json:
         print(json.dumps({"grid": study.to_json(), "choices": [choice.to_json() for choice in choices]}, indent=1))
     else:
-        Console().print(choice_table(choices, choose))
+        print_blocks(Console(), [choice_table(choices, choose)])

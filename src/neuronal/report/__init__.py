@@ -4,7 +4,7 @@ from neuronal.core.limits import extras
 
 with extras():
     from neuronal.report.document import Block, Bullets, Code, Document, Figures, Section, Text
-    from neuronal.report.figures import COLOURS, MARKERS, Drawing, Sheet, blank, colour, plain_numbers
+    from neuronal.report.figures import COLOURS, MARKERS, Figure, Sheet, blank, colour, plain_numbers
     from neuronal.report.render_html import render_html
     from neuronal.report.render_markdown import render_markdown
     from neuronal.report.render_terminal import print_blocks, rich_table
@@ -18,7 +18,7 @@ __all__ = [
     "Code",
     "Column",
     "Document",
-    "Drawing",
+    "Figure",
     "Figures",
     "Section",
     "Sheet",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from neuronal.report.document import Block, Bullets, Document, Figures, Section, Text
-from neuronal.report.figures import Drawing, blank, colour, plain_numbers
+from neuronal.report.figures import Figure, blank, colour, plain_numbers
 from neuronal.report.tables import Table
 
 TITLES = {
@@ -149,7 +149,7 @@ def _count(value: int | None) -> str:
     return "–" if value is None else str(value)
 
 
-def contrast_figure(contrast: Mapping[str, Any]) -> Drawing:
+def contrast_figure(contrast: Mapping[str, Any]) -> Figure:
     with blank("audit-contrast") as sheet:
         for number, (name, label) in enumerate((("accuracy", "right"), ("kept", "same class as at contrast 1"))):
             values = [100 * value for value in contrast[name]]
@@ -160,10 +160,10 @@ def contrast_figure(contrast: Mapping[str, Any]) -> Drawing:
         plain_numbers(sheet.axes.xaxis)
         sheet.axes.invert_xaxis()
         sheet.axes.legend()
-    return Drawing(sheet.svg, "Contrast", "Share of inputs classified right, and of those that keep their class.")
+    return Figure(sheet.svg, "Contrast", "Share of inputs classified right, and of those that keep their class.")
 
 
-def zero_figure(zero: Mapping[str, Any], classes: Sequence[str]) -> Drawing:
+def zero_figure(zero: Mapping[str, Any], classes: Sequence[str]) -> Figure:
     probabilities = zero["probabilities"]
     with blank("audit-zero") as sheet:
         sheet.axes.bar(range(len(probabilities)), probabilities, color=colour(0))
@@ -173,4 +173,4 @@ def zero_figure(zero: Mapping[str, Any], classes: Sequence[str]) -> Drawing:
         sheet.axes.set(xlabel="class", ylabel="probability")
         sheet.axes.grid(axis="x", visible=False)
         sheet.axes.legend()
-    return Drawing(sheet.svg, "Zero image", "Class probabilities at the input that is zero everywhere.")
+    return Figure(sheet.svg, "Zero image", "Class probabilities at the input that is zero everywhere.")

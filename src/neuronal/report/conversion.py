@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from neuronal.convert.convert import Change
+from neuronal.report.tables import Table
 
 
 def change_table(changes: Sequence[Change]) -> Table:
     """What became of the layers; those that went the same way share a row."""
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for head in ("where", "before", "after", "same", "note"):
-        drawn.add_column(head, overflow="fold")
+    rows = []
     groups: dict[tuple[object, ...], list[Change]] = {}
     for change in changes:
         groups.setdefault((change.before, change.after, change.exact, _kind(change.note)), []).append(change)
@@ -26,8 +22,8 @@ def change_table(changes: Sequence[Change]) -> Table:
             where += f" … {last.path} ({len(alike)})"
         note = first.note if len({change.note for change in alike}) == 1 else _kind(first.note)
         after = "" if first.after == first.before else first.after
-        drawn.add_row(where, first.before, after, "yes" if first.exact else "no", note)
-    return drawn
+        rows.append((where, first.before, after, "yes" if first.exact else "no", note))
+    return Table("", ("where", "before", "after", "same", "note"), tuple(rows), 5)
 
 
 def _kind(note: str) -> str:

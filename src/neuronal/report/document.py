@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neuronal.report.figures import Drawing
+from neuronal.report.figures import Figure
 from neuronal.report.tables import Table
 
 
@@ -35,7 +35,7 @@ class Code:
 class Figures:
     """Figures side by side where there is room."""
 
-    figures: Sequence[Drawing]
+    figures: Sequence[Figure]
 
 
 Block = Text | Bullets | Code | Table | Figures

@@ -13,7 +13,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from neuronal.experiments.record import Record
@@ -41,7 +41,7 @@ Groups = Mapping[str, Sequence[Record]]
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Figure:
     """A figure: its SVG, its title, and what can be seen in it, for those who cannot see it."""
 
     svg: str
@@ -52,7 +52,7 @@ class Drawing:
 class Sheet:
     """Axes while drawing, SVG afterwards."""
 
-    def __init__(self, figure: Figure, axes: Axes) -> None:
+    def __init__(self, figure: Canvas, axes: Axes) -> None:
         self.figure, self.axes, self.svg = figure, axes, ""
 
 
@@ -60,7 +60,7 @@ class Sheet:
 def blank(name: str) -> Iterator[Sheet]:
     """Axes to draw on; afterwards ``svg`` holds the drawing. ``name`` keeps ids apart on a page of several."""
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=(4.6, 3.0))
+        figure = Canvas(figsize=(4.6, 3.0))
         sheet = Sheet(figure, figure.add_subplot())
         yield sheet
         text = StringIO()
@@ -73,7 +73,7 @@ def blank(name: str) -> Iterator[Sheet]:
         sheet.svg = re.sub(r' id="[\w.]+_\d+"', "", svg)
 
 
-def contrast_curves(groups: Groups) -> Drawing:
+def contrast_curves(groups: Groups) -> Figure:
     with blank("contrast") as sheet:
         for number, (family, records) in enumerate(groups.items()):
             multipliers = records[0].probes["contrast"]["multipliers"]
@@ -83,7 +83,7 @@ def contrast_curves(groups: Groups) -> Drawing:
         plain_numbers(sheet.axes.xaxis)
         sheet.axes.invert_xaxis()
         sheet.axes.legend()
-    return Drawing(
+    return Figure(
         sheet.svg,
         "Contrast",
         "Test accuracy when every image is multiplied by the number below; full contrast on the left. "
@@ -91,7 +91,7 @@ def contrast_curves(groups: Groups) -> Drawing:
     )
 
 
-def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Drawing:
+def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Figure:
     with blank("zero") as sheet:
         width = 0.8 / len(groups)
         for number, (family, records) in enumerate(groups.items()):
@@ -107,7 +107,7 @@ def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Drawing:
         if len(classes) <= 20:
             sheet.axes.set_xticks(range(len(classes)), classes)
         sheet.axes.legend()
-    return Drawing(
+    return Figure(
         sheet.svg,
         "Zero image",
         "Class probabilities when the network sees an image that is zero everywhere: means over seeds, "
@@ -115,7 +115,7 @@ def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Drawing:
     )
 
 
-def training_curves(groups: Groups, column: str, title: str, label: str, *, scale: float, log: bool) -> Drawing:
+def training_curves(groups: Groups, column: str, title: str, label: str, *, scale: float, log: bool) -> Figure:
     """One column of the epochs' rows against the epoch, for every neuron."""
     with blank(column) as sheet:
         for number, (family, records) in enumerate(groups.items()):
@@ -128,7 +128,7 @@ def training_curves(groups: Groups, column: str, title: str, label: str, *, scal
             plain_numbers(sheet.axes.yaxis)
         if sheet.axes.get_legend_handles_labels()[0]:
             sheet.axes.legend()
-    return Drawing(sheet.svg, title, f"{label[0].upper()}{label[1:]} epoch by epoch; mean and range over seeds.")
+    return Figure(sheet.svg, title, f"{label[0].upper()}{label[1:]} epoch by epoch; mean and range over seeds.")
 
 
 def _band(

@@ -12,7 +12,7 @@ from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Study
 from neuronal.nn.families import FAMILIES
 from neuronal.report.document import Block, Bullets, Code, Document, Figures, Section, Text
-from neuronal.report.figures import Drawing, contrast_curves, training_curves, zero_image_bars
+from neuronal.report.figures import Figure, contrast_curves, training_curves, zero_image_bars
 from neuronal.report.tables import Table
 from neuronal.report.words import counted, findings, percent, plain
 from neuronal.train.timing import StepTime
@@ -81,7 +81,7 @@ def _estimate(key: str, estimate: Estimate | None) -> str:
     return plain(estimate) if key == "rmse" else percent(estimate)
 
 
-def _figures(sound: Mapping[str, Sequence[Record]], data: Dataset) -> list[Drawing]:
+def _figures(sound: Mapping[str, Sequence[Record]], data: Dataset) -> list[Figure]:
     records = [record for group in sound.values() for record in group]
     drawings = []
     if records and all("contrast" in record.probes for record in records):

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from neuronal.geometry.regions import Regions
-from neuronal.report.figures import Drawing, blank, colour
+from neuronal.report.figures import Figure, blank, colour
 
 # The three inputs as corners of a triangle with equal sides.
 LAYOUT = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])
@@ -21,7 +21,7 @@ VECTORS = 3000
 
 def regions_drawing(
     regions: Regions, *, names: Sequence[str] = ("p", "q", "r"), classes: Sequence[str] | None = None
-) -> Drawing:
+) -> Figure:
     """Regions with thin edges, coloured by the predicted class, and the decision boundary as a thick line.
 
     Args:
@@ -36,7 +36,7 @@ def regions_drawing(
             for number, c in enumerate(found)
         ]
         sheet.axes.legend(handles=labels, loc="center left", bbox_to_anchor=(1, 0.5))
-    return Drawing(
+    return Figure(
         sheet.svg,
         "Linear regions",
         f"The plane through three inputs: {regions.count:,} linear regions, on each of which the network is one affine "

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from neuronal.names import printable
 from neuronal.report.document import Document
-from neuronal.report.figures import Drawing
+from neuronal.report.figures import Figure
 
 
 def render_html(document: Document) -> str:
@@ -37,6 +37,6 @@ def _inline(text: str) -> Markup:
     return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", marked))
 
 
-def _labelled(drawing: Drawing) -> Markup:
+def _labelled(drawing: Figure) -> Markup:
     """The SVG, with its caption for those who cannot see it."""
     return Markup(drawing.svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.caption)}"', 1))

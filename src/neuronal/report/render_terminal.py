@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -39,9 +40,14 @@ def rich_table(table: Table) -> RichTable:
     title, caption = (RichText(printable(words)) if words else None for words in (table.title, table.caption))
     rich = RichTable(title=title, caption=caption, box=SIMPLE_HEAD, pad_edge=False)
     rich.title_justify = rich.caption_justify = "left"
+    rich.title_style = "bold"
+    has_numbers = table.num_texts < len(table.head)
     for number, head in enumerate(table.head):
-        is_text = number < table.num_texts
-        rich.add_column(RichText(printable(head)), no_wrap=is_text, justify="left" if is_text else "right")
+        # What is too long goes on below, but for the name of a row of numbers.
+        justify: Literal["left", "right"] = "left" if number < table.num_texts else "right"
+        rich.add_column(
+            RichText(printable(head)), no_wrap=number == 0 and has_numbers, justify=justify, overflow="fold"
+        )
     for number, row in enumerate(table.rows):
         rich.add_row(
             *(

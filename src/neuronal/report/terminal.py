@@ -1,4 +1,4 @@
-"""The table and the progress bars people see in a terminal."""
+"""The progress bars people see in a terminal, and the tables of comparisons and choices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from neuronal.experiments.compare import Comparison, Estimate
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Cell, Watch
 from neuronal.experiments.tune import Choice, Point
+from neuronal.report.tables import Table
 from neuronal.report.words import percent, plain, result
 from neuronal.train.progress import Epoch, Step
 from neuronal.train.timing import StepTime
@@ -113,7 +112,7 @@ class Live:
 
 
 @dataclass(frozen=True)
-class Column:
+class _Measure:
     """How a metric stands in the table."""
 
     head: str
@@ -121,62 +120,58 @@ class Column:
     note: str = ""
 
 
-COLUMNS = {
-    "accuracy": Column("accuracy %", percent, "accuracy: mean ± standard error"),
-    "rmse": Column("RMSE", plain, "RMSE: mean ± standard error, in the units of the answers, lower is better"),
-    "lowest": Column("lowest %", percent, "lowest: over contrasts 1 to 0.0001"),
-    "zero_entropy": Column("zero", lambda e: f"{e.mean:.3f}", "zero: entropy at the zero image, 1 = uniform"),
-    "dead": Column("dead %", lambda e: f"{100 * e.mean:.1f}", "dead: units off on all test data"),
-    "parameters": Column("params", lambda e: f"{e.mean:,.0f}"),
+MEASURES = {
+    "accuracy": _Measure("accuracy %", percent, "accuracy: mean ± standard error"),
+    "rmse": _Measure("RMSE", plain, "RMSE: mean ± standard error, in the units of the answers, lower is better"),
+    "lowest": _Measure("lowest %", percent, "lowest: over contrasts 1 to 0.0001"),
+    "zero_entropy": _Measure("zero", lambda e: f"{e.mean:.3f}", "zero: entropy at the zero image, 1 = uniform"),
+    "dead": _Measure("dead %", lambda e: f"{100 * e.mean:.1f}", "dead: units off on all test data"),
+    "parameters": _Measure("params", lambda e: f"{e.mean:,.0f}"),
 }
 
 
-def table(comparison: Comparison, costs: Mapping[str, StepTime], title: str) -> Table:
+def comparison_table(comparison: Comparison, costs: Mapping[str, StepTime], title: str) -> Table:
     """One row per neuron, narrow enough for 80 columns."""
-    drawn = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    drawn.add_column("neuron", no_wrap=True)
-    columns = [COLUMNS[metric.key] for metric in comparison.metrics]
-    for head in (*(column.head for column in columns), "time"):
-        drawn.add_column(head, justify="right", no_wrap=True)
-    for row in comparison.rows:
-        found = (row.estimates.get(metric.key) for metric in comparison.metrics)
-        drawn.add_row(
-            escape(row.family) + (f" [red]({len(row.failed)} failed)[/]" if row.failed else ""),
-            *(column.show(one) if one else "–" for column, one in zip(columns, found, strict=True)),
-            f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–",
+    measures = [(metric.key, MEASURES[metric.key]) for metric in comparison.metrics]
+    rows, marks = [], {}
+    for number, row in enumerate(comparison.rows):
+        if row.failed:
+            marks[number, 0] = "failed"
+        found = ((row.estimates.get(key), measure) for key, measure in measures)
+        rows.append(
+            (
+                row.family + (f" ({len(row.failed)} failed)" if row.failed else ""),
+                *(measure.show(estimate) if estimate else "–" for estimate, measure in found),
+                f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–",
+            )
         )
-    notes = [column.note for column in columns if column.note]
-    drawn.caption = "; ".join([*notes, "time: per step, to standard"])
-    drawn.caption_justify = "left"
-    return drawn
+    head = ("neuron", *(measure.head for _, measure in measures), "time")
+    notes = [*(measure.note for _, measure in measures if measure.note), "time: per step, to standard"]
+    return Table(title, head, tuple(rows), 1, "; ".join(notes), marks)
 
 
 def choice_table(choices: Sequence[Choice], field: str) -> Table:
     """What held-out data say of the values of a field, a column per neuron; the chosen value is marked."""
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
-    drawn.add_column(field, justify="right", no_wrap=True)
-    for choice in choices:
-        drawn.add_column(choice.family, justify="right", no_wrap=True)
     values = list(dict.fromkeys(point.value for choice in choices for point in choice.curve))
-    for value in values:
-        cells = []
+    rows, marks = [], {}
+    for number, value in enumerate(values):
+        cells = [str(value)]
         for choice in choices:
             point = next((point for point in choice.curve if point.value == value), None)
             text = _of_curve(point, choice.measure)
-            cells.append(f"[bold]{text} *[/]" if choice.best == value and point else text)
-        drawn.add_row(str(value), *cells)
+            if choice.best == value and point:
+                text, marks[number, len(cells)] = f"{text} *", "best"
+            cells.append(text)
+        rows.append(tuple(cells))
     what = "RMSE" if any(choice.measure == "rmse" for choice in choices) else "accuracy in %"
-    drawn.caption = f"held-out {what}: mean ± standard error over seeds; *: chosen by it, and not by the test data"
+    caption = f"held-out {what}: mean ± standard error over seeds; *: chosen by it, and not by the test data"
     if any(choice.protocol == "published" for choice in choices):
-        drawn.caption = (
-            f"test {what}: mean ± standard error over seeds; *: chosen on the TEST data (protocol published)"
-        )
-    drawn.caption_justify = "left"
-    return drawn
+        caption = f"test {what}: mean ± standard error over seeds; *: chosen on the TEST data (protocol published)"
+    return Table("", (field, *(choice.family for choice in choices)), tuple(rows), 0, caption, marks)
 
 
 def _of_curve(point: Point | None, measure: str) -> str:
     if point is None or point.mean is None:
         return "failed" if point else "–"
-    text = COLUMNS[measure].show(Estimate(point.mean, point.error, 0))
+    text = MEASURES[measure].show(Estimate(point.mean, point.error, 0))
     return text + (f" ({point.failed} failed)" if point.failed else "")

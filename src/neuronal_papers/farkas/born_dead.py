@@ -16,7 +16,7 @@ from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
 from neuronal.nn import FarkasLinear
-from neuronal.report import Column, Drawing, blank
+from neuronal.report import Column, Figure, blank
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import classes
@@ -129,7 +129,7 @@ COLUMNS = (
 )
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """The points, and where each unit switches before and after."""
     drawings = []
     caption = "Where each unit switches, at the start and at the end; arrows point to where it is on."
@@ -145,7 +145,7 @@ def figures(result: Result) -> list[Drawing]:
                     sheet.axes.annotate("", ahead, foot, arrowprops={"arrowstyle": "->", "color": shade})
             sheet.axes.set(xlim=(-6, 6), ylim=(-4, 4))
             sheet.axes.legend(fontsize=7, loc="upper left")
-        drawings.append(Drawing(sheet.svg, picture["network"].capitalize(), caption))
+        drawings.append(Figure(sheet.svg, picture["network"].capitalize(), caption))
     return drawings
 
 

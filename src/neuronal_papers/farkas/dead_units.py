@@ -14,7 +14,7 @@ from neuronal.certify import certify_activity, check
 from neuronal.data import Split, load
 from neuronal.experiments import Recipe, Work, network, plan, training_data
 from neuronal.probes import dead_units, score, silence
-from neuronal.report import Column, Drawing
+from neuronal.report import Column, Figure
 from neuronal.train import Diverged, fit
 from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, mean_curve
@@ -145,7 +145,7 @@ COLUMNS = (NETWORK, ERROR, FAILED, *SHARES, Column("certified", "certified"), Co
 CAPTION = "means over runs that did not break down, at the end; silent images: the most at any time; layers proved"
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """Dead units and silent layers over training; what is nothing throughout is not drawn, the table says it as well."""
     rows, drawings = result["result"]["rows"], []
     caption = "After every epoch, 0 is before training; means over the runs that got so far."

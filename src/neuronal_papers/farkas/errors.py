@@ -15,7 +15,7 @@ import torch
 
 from neuronal.data import load
 from neuronal.experiments import Recipe, Work, estimate, network
-from neuronal.report import COLOURS, Column, Drawing, Table, blank, colour, table
+from neuronal.report import COLOURS, Column, Figure, Table, blank, colour, table
 from neuronal.train import SCHEDULES
 from neuronal_papers.core import Reproduction, Setting, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_curve
@@ -178,7 +178,7 @@ def tables(result: Result) -> list[Table]:
     return [table(title_of(result), columns, rows, caption), *other]
 
 
-def figures(result: Result, by: str = "epochs") -> list[Drawing]:
+def figures(result: Result, by: str = "epochs") -> list[Figure]:
     """Test errors, and training errors of networks with the same ``by`` while training.
 
     So few stand in one figure that each has a colour of its own; colours are counted for standard and other units apart,
@@ -204,7 +204,7 @@ def figures(result: Result, by: str = "epochs") -> list[Drawing]:
     return [_errors(result), *drawings]
 
 
-def _errors(result: Result) -> Drawing:
+def _errors(result: Result) -> Figure:
     """One line per network from top to bottom; as wide as the runs that learnt, with the others beside it."""
     rows = rows_of(result).values()
     with blank(f"{result['reproduction']}-errors") as sheet:
@@ -224,7 +224,7 @@ def _errors(result: Result) -> Drawing:
         sheet.axes.set(xlabel="test error (%)", ylim=(len(rows) - 0.5, -0.5))
     caption = "Every dot a run; crosses beside the frame stand for runs that failed."
     caption += " Open diamonds: reported." if result["reported"] else ""
-    return Drawing(sheet.svg, "Test errors", caption)
+    return Figure(sheet.svg, "Test errors", caption)
 
 
 error_table = partial(Reproduction, measure=measure, tables=tables, figures=figures, criteria=AS_TABLE_1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Record, Work, estimate
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Recipes, Reproduction, Scales, Setting, settings, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
@@ -284,7 +284,7 @@ def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
     return table("Rates tried", [DATA, METHOD, *(Column(rate, rate) for rate in rates)], lines.values(), caption)
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """All methods side by side, a panel for every set or batch size; one figure per protocol."""
     drawings, rows = [], [row for row in result["result"]["rows"] if "estimate" in row]
     with_batch = len({row["batch"] for row in rows}) > 1
@@ -314,7 +314,7 @@ def _estimates(rows: Sequence[Row]) -> list[list[float]]:
     return [[factor * (row["estimate"][key] or 0) for row in rows] for key in ("mean", "standard_error")]
 
 
-def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, **settings: Any) -> Drawing:
+def over(name: str, title: str, rows: Sequence[Row], series: str, x: str, **settings: Any) -> Figure:
     """Means over a number of theirs, a line for each of a ``series``; the lines a little apart, to tell bars apart."""
     lines = [
         Line(number, label, [row[x] * 1.04**number for row in own], _estimates(own))

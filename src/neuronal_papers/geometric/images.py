@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from neuronal.experiments import Recipe
-from neuronal.report import Drawing
+from neuronal.report import Figure
 from neuronal_papers.core import settings
 from neuronal_papers.drawing import Line, in_panels, mean_band
 from neuronal_papers.geometric import comparison
@@ -108,7 +108,7 @@ PANELS = (
 )
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """All methods side by side; Figure 4 per protocol and batch size, training on the left, data followed on the right."""
     drawings = comparison.figures(result)
     rows = [row for row in result["result"]["rows"] if "curves" in row]

@@ -16,7 +16,7 @@ from torch import nn
 from neuronal.data import Dataset, load
 from neuronal.experiments import Recipe, Work, drawn, network
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing, Table, colour, table
+from neuronal.report import Column, Figure, Table, colour, table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, in_panels
 from neuronal_papers.geometric import comparison
@@ -122,7 +122,7 @@ def tables(result: Result) -> list[Table]:
     return [*comparison.tables(result), table("Every method at the same rates, as published", columns, lines, caption)]
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """Rate by rate: motion step by step (Figures 2c and 3i), what every method learnt, and where its units went."""
     values, drawings = result["result"], []
     (key, _), (what, size, kinds) = FOLLOWED[values["inputs"]], DRAWN[values["inputs"]]
@@ -281,7 +281,7 @@ def rate_tables(result: Result) -> list[Table]:
     return [table(title_of(result), columns, lines, caption)]
 
 
-def rate_figures(result: Result) -> list[Drawing]:
+def rate_figures(result: Result) -> list[Figure]:
     """Test results over the rates, a figure for every set."""
     sets = groups((row for row in result["result"]["rows"] if "estimate" in row), "data").items()
     name, over = result["reproduction"], partial(comparison.over, xlabel="learning rate")

@@ -11,7 +11,7 @@ from typing import Any
 from neuronal.data import load
 from neuronal.experiments import Recipe, Work, drawn, estimate, network
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing
+from neuronal.report import Column, Figure
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import FOUR, POWERS, PROTOCOLS, SHALLOW, WEAK, by, by_seed, leads
@@ -153,7 +153,7 @@ COLUMNS = (
 )
 
 
-def start_figures(result: Result) -> list[Drawing]:
+def start_figures(result: Result) -> list[Figure]:
     name, rows = result["reproduction"], [row for row in result["result"]["rows"] if "estimate" in row]
     signals = [{**row, "estimate": {"mean": row["signal"], "standard_error": row["signal_error"]}} for row in rows]
     labels = {"ylabel": "signal at the start", "yscale": "log"}

@@ -15,7 +15,7 @@ from neuronal.geometry import boundaries
 from neuronal.nn import GeometricLinear
 from neuronal.ops.hinge import Hinge, hinge
 from neuronal.probes import motion
-from neuronal.report import Column, Drawing, Table, blank, colour, table
+from neuronal.report import Column, Figure, Table, blank, colour, table
 from neuronal_papers.core import Reproduction, Setting, one_table, settings, title_of
 from neuronal_papers.geometric.comparison import FOUR, METHOD, legend
 from neuronal_papers.judge import Evidence, Fact, Result
@@ -140,7 +140,7 @@ def tables(result: Result) -> list[Table]:
     return [table(title_of(result), one, rows, legend(rows)), many]
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """Figure 1b to 1e: a line per change, the one of before in black, and where each is nearest to the origin."""
     drawings = []
     for (method,), rows in groups(result["result"]["rows"], "method").items():
@@ -150,7 +150,7 @@ def figures(result: Result) -> list[Drawing]:
                 boundary(sheet.axes, row, colour(number), f"{row['epsilon']:g}", 1.5)
             sheet.axes.legend(title="added to all")
         caption = "Boundaries before and after; dotted, the way from the origin to the nearest point of each."
-        drawings.append(Drawing(sheet.svg, f"{method} under perturbation", caption))
+        drawings.append(Figure(sheet.svg, f"{method} under perturbation", caption))
     return drawings
 
 
@@ -237,7 +237,7 @@ PLACES = (
 )
 
 
-def place_figures(result: Result) -> list[Drawing]:
+def place_figures(result: Result) -> list[Figure]:
     """The sets, a figure for every radius; nearest points, and arrows to the active side."""
     drawings, draw = [], _on_a_line if result["result"]["inputs"] == 1 else _in_the_plane
     for (radius,), rows in groups(result["result"]["rows"], "radius").items():
@@ -246,7 +246,7 @@ def place_figures(result: Result) -> list[Drawing]:
                 draw(sheet.axes, row, colour(number), f"angle {row['angle']:g} π")
             sheet.axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
         caption = "Boundaries with their nearest points to the origin; arrows, where there are any, to the active side."
-        drawings.append(Drawing(sheet.svg, f"Radius {radius:g}", caption))
+        drawings.append(Figure(sheet.svg, f"Radius {radius:g}", caption))
     return drawings
 
 

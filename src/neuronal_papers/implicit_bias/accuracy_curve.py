@@ -14,7 +14,7 @@ from torch import nn
 from neuronal.data import load
 from neuronal.experiments import Recipe, Record, Work, training_data
 from neuronal.probes import curvature
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Reproduction, Setting, one_table, settings, title_of
 from neuronal_papers.drawing import BAND, Line, chart
 from neuronal_papers.implicit_bias import networks
@@ -140,7 +140,7 @@ def accuracies(every: Sequence[Row], value: Value = ACCURACY) -> list[Line]:
 
 def figures(
     result: Result, lines: Callable[..., list[Line]] = accuracies, what: str = "", caption: str = BAND, **axes: str
-) -> list[Drawing]:
+) -> list[Figure]:
     """One figure per data set."""
     axes = {"xlabel": result["options"]["axis"], "ylabel": "accuracy (%)", **axes}
     return [
@@ -302,7 +302,7 @@ def gains(result: Result) -> list[Case]:
     return cases
 
 
-def label_figures(result: Result) -> list[Drawing]:
+def label_figures(result: Result) -> list[Figure]:
     """The best held-out accuracy, and the curvatures, dotted at wrongly labelled images."""
 
     def curvature_lines(every: Sequence[Row]) -> list[Line]:

@@ -28,7 +28,7 @@ from neuronal.attacks import (
 from neuronal.convert import convert
 from neuronal.data import Split
 from neuronal.experiments import Record
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Reproduction, Setting, one_table, title_of
 from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
@@ -137,7 +137,7 @@ def tables(result: Result) -> list[Table]:
     return [table(title_of(result), columns, by_network(rows, "name", "neuron", "attack"), caption), masked]
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     found, epsilons, axes = [], result["options"]["epsilons"], AXES | {"xlabel": "epsilon"}
     for data, kinds in by_data(result).items():
         lines = [
@@ -202,7 +202,7 @@ def moved_columns(result: Result) -> list[Column]:
     return [*NAMES, *(percents(f"{queries[place]} queries", at("accuracy", place)) for place in places)]
 
 
-def moved_figures(result: Result) -> list[Drawing]:
+def moved_figures(result: Result) -> list[Figure]:
     every, queries = enumerate(networks_of(result)), _queries(result["options"])
     lines = [in_percent(i, one, f"{one['name']}, {one['neuron']}", queries, at("accuracy")) for i, one in every]
     return [chart(f"{result['reproduction']}-queries", "Pixle", lines, AXES | {"xlabel": "queries"}, size=6)]

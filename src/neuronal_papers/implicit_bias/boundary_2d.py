@@ -15,7 +15,7 @@ from neuronal.data import arrows, load
 from neuronal.experiments import Work
 from neuronal.models import create_model
 from neuronal.probes import score
-from neuronal.report import Column, Drawing, blank, colour
+from neuronal.report import Column, Figure, blank, colour
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.implicit_bias.networks import NEURONS
@@ -170,7 +170,7 @@ NUMBERS = (over_seeds("curvature", at("curvature"), ".2g"), percents("hollow (%)
 COLUMNS = (NEURON, *map(_number, FIXED), percents("accuracy (%)", at("accuracy")), *NUMBERS)
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     shown = [row for row in result["result"]["rows"] if "boundary" in row]
     options, points, found = result["options"], arrows().train, []
     for key, fixed in FIXED.items():
@@ -187,7 +187,7 @@ def figures(result: Result) -> list[Drawing]:
             sheet.axes.grid(visible=False)
             sheet.axes.legend(markerscale=3, fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5))
         what = f"Boundaries of networks of {options['units']} units between the arrows, first seed"
-        found.append(Drawing(sheet.svg, f"{key.capitalize()}s", f"{what}; {fixed} {options[fixed]:g}."))
+        found.append(Figure(sheet.svg, f"{key.capitalize()}s", f"{what}; {fixed} {options[fixed]:g}."))
     return found
 
 

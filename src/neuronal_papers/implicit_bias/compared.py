@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from neuronal.report import Drawing, blank
+from neuronal.report import Figure, blank
 from neuronal_papers.drawing import Line, dots, set_axes
 from neuronal_papers.judge import Case, Result
 from neuronal_papers.seeds import Row, Value, differences, networks_of
@@ -61,7 +61,7 @@ def in_percent(number: int, network: Row, label: str, x: Sequence[float], curve:
     return Line(number, label, x, [[100 * accuracy for accuracy in curve(run)] for run in network["runs"]], style)
 
 
-def side_by_side(result: Result, title: str, label: str, series: Mapping[str, Value], caption: str) -> Drawing:
+def side_by_side(result: Result, title: str, label: str, series: Mapping[str, Value], caption: str) -> Figure:
     """Every number of every run a point, networks one beside the other, their names below; colours tell series apart."""
     every = networks_of(result)
     with blank(f"{result['reproduction']}-networks") as sheet:
@@ -74,4 +74,4 @@ def side_by_side(result: Result, title: str, label: str, series: Mapping[str, Va
         set_axes(sheet.axes, {"ylabel": label, "yscale": "log"})
         if len(series) > 1:
             sheet.axes.legend()
-    return Drawing(sheet.svg, title, caption)
+    return Figure(sheet.svg, title, caption)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from neuronal.experiments import Work
 from neuronal.nn import ImplicitBiasLinear
-from neuronal.report import Column, Drawing, blank
+from neuronal.report import Column, Figure, blank
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, marked, set_axes
 from neuronal_papers.judge import Evidence, Fact, Result
@@ -125,7 +125,7 @@ COLUMNS = (
 )
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     rows = sorted(result["result"]["rows"], key=lambda row: (row["slope"], row["product"]))
     with blank(f"{result['reproduction']}-solutions") as sheet:
         for number, ((slope,), own) in enumerate(groups(rows, "slope").items()):
@@ -136,7 +136,7 @@ def figures(result: Result) -> list[Drawing]:
         labels = {"xlabel": "coupling times slope", "ylabel": "solutions found"}
         set_axes(sheet.axes, {"xscale": "symlog", "yscale": "log", **labels})
         sheet.axes.legend()
-    return [Drawing(sheet.svg, "Where solutions are unique", f"Solutions: {COUNTED}.")]
+    return [Figure(sheet.svg, "Where solutions are unique", f"Solutions: {COUNTED}.")]
 
 
 PRODUCTS = (-100.0, -10.0, -1.0, 0.25, 0.45, 0.55, 0.75, 0.95, 1.05, 1.25, 1.5, 2.0)

@@ -13,7 +13,7 @@ from neuronal.convert import convert
 from neuronal.data import Split, load
 from neuronal.experiments import Record, Work
 from neuronal.probes import curvature, jacobian, score
-from neuronal.report import Column, Drawing
+from neuronal.report import Column, Figure
 from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
@@ -60,7 +60,7 @@ SIZES = [over_seeds(head, at(*path), ".3g") for head, *path in WAYS]
 COLUMNS = (*NAMES, percents("accuracy (%)", at("accuracy")), *SIZES)
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     def norm(way: str) -> Value:
         return lambda run: [run[way]["frobenius"]] if way in run else []
 
@@ -146,7 +146,7 @@ def change_columns(result: Result) -> list[Column]:
     return columns + [percents(f"at epsilon {e:g}", at("robust", place), "+.1f") for place, e in epsilons]
 
 
-def changes_figure(result: Result) -> list[Drawing]:
+def changes_figure(result: Result) -> list[Figure]:
     every = sorted(changes(result), key=lambda one: float(one["coupling"]))
     lines = along(every, at("jacobian"), "name", "coupling", ", jacobian")
     lines += along(every, lambda run: 1 + run["accuracy"], "name", "coupling", ", accuracy", ":")

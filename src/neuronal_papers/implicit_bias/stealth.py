@@ -14,7 +14,7 @@ from neuronal.data import Split
 from neuronal.experiments import Record
 from neuronal.geometry import outputs
 from neuronal.models import create_model
-from neuronal.report import Column, Drawing
+from neuronal.report import Column, Figure
 from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.compared import KINDS, pairs, side_by_side
@@ -118,7 +118,7 @@ def counted(result: Result) -> list[Row]:
 COLUMNS = (*NAMES, *(Column(head, head) for head in HEADS), Column("largest change of a logit (%)", "largest"))
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     series = {"": lambda run: [100 * max(value, 1e-7) for value in run["logits"]]}
     caption = "On images the attacker has not seen; every trigger a point. No change is drawn as 0.00001%."
     label = "largest change of a logit (% of their spread)"

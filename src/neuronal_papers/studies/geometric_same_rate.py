@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from neuronal.report import Column, Drawing, blank
+from neuronal.report import Column, Figure, blank
 from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.geometric.comparison import FAILED, METHOD, RATE, TEST, by, by_seed, is_best, measure
@@ -19,7 +19,7 @@ OPTIONS = {"rates": (SHOWN,), "holdout": 0.2, "tuning_seeds": 1}
 PROTOCOL, SEEDS = Column("protocol", "protocol", is_text=True), Column("seeds", lambda row: len(row["seeds"]))
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """Seed by seed, one method against the other."""
     with blank(f"{result['reproduction']}-seeds") as sheet:
         for number, ((protocol,), rows) in enumerate(groups(result["result"]["rows"], "protocol").items()):
@@ -31,7 +31,7 @@ def figures(result: Result) -> list[Drawing]:
         sheet.axes.axline(((low + high) / 2, (low + high) / 2), slope=1, color="grey", linewidth=0.8)
         sheet.axes.set(xlabel="SP, test accuracy (%)", ylabel="GmP, test accuracy (%)")
         sheet.axes.legend()
-    return [Drawing(sheet.svg, "Seed by seed", "A point is a seed; on the line both methods do as well.")]
+    return [Figure(sheet.svg, "Seed by seed", "A point is a seed; on the line both methods do as well.")]
 
 
 CAPTION = "mean ± standard error over seeds; protocols as in Table 3, but the rate is given and not tuned"

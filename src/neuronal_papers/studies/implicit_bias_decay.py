@@ -12,7 +12,7 @@ from torch import nn
 
 from neuronal.data import Split
 from neuronal.experiments import Recipe, Record
-from neuronal.report import Column, Drawing, blank
+from neuronal.report import Column, Figure, blank
 from neuronal_papers.core import Recipes, Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.implicit_bias import networks
@@ -104,7 +104,7 @@ def columns(result: Result) -> list[Column]:
     return [*NAMES, percents("held-out accuracy (%)", at("holdout")), *under, transfer]
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     found = []
     every = [{**one, "data": one["name"].partition(",")[0]} for one in networks_of(result)]
     for (data,), own in groups(every, "data").items():
@@ -115,7 +115,7 @@ def figures(result: Result) -> list[Drawing]:
                 dots(sheet.axes, number, x, y, neuron)
             sheet.axes.set(xlabel="held-out accuracy (%)", ylabel="white-box, mean over epsilons (%)")
             sheet.axes.legend()
-        found.append(Drawing(sheet.svg, data, "Every network and seed a point: what clean accuracy robustness costs."))
+        found.append(Figure(sheet.svg, data, "Every network and seed a point: what clean accuracy robustness costs."))
     return found
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from neuronal.data import Split
 from neuronal.experiments import Recipe, Record
-from neuronal.report import Column, Drawing, blank
+from neuronal.report import Column, Figure, blank
 from neuronal_papers.core import Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.implicit_bias import networks
@@ -59,7 +59,7 @@ def columns(result: Result) -> list[Column]:
     return [*NAMES, percents("accuracy (%)", at("accuracy")), robust, Column("couplings and slopes", learnt)]
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     found, attack = [], f"accuracy under attack, epsilon {result['options']['epsilon']:g} (%)"
     for data, kinds in by_data(result).items():
         with blank(f"{result['reproduction']}-{data}-kinds") as sheet:
@@ -69,7 +69,7 @@ def figures(result: Result) -> list[Drawing]:
             sheet.axes.set(xlabel=attack, ylabel="test accuracy (%)")
             # Points are everywhere, so the names are below.
             sheet.axes.legend(fontsize=6, ncol=3, loc="upper center", bbox_to_anchor=(0.5, -0.2))
-        found.append(Drawing(sheet.svg, data, "Accuracy with and without attack. Every seed a point."))
+        found.append(Figure(sheet.svg, data, "Accuracy with and without attack. Every seed a point."))
     return found
 
 

@@ -16,7 +16,7 @@ from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.geometry import outputs, regions_2d
 from neuronal.models import create_model
-from neuronal.report import Column, Drawing, blank
+from neuronal.report import Column, Figure, blank
 from neuronal.train import Plan, fit, seeded
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, classes, every_seed
@@ -117,7 +117,7 @@ COLUMNS = (
 )
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """Linear regions of the best network of every task and neuron, and their scores along a ray."""
     drawings, lines, kinds = [], [], _kinds(result["result"]["rows"])
     for number, (kind, picture) in enumerate(zip(kinds, result["result"]["pictures"], strict=True)):
@@ -131,7 +131,7 @@ def figures(result: Result) -> list[Drawing]:
             sheet.axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         which = f"seed {picture['seed']}, the first that fits most"
         caption = f"Linear regions of a trained network and its points ({which})."
-        drawings.append(Drawing(sheet.svg, lines[-1].label, caption))
+        drawings.append(Figure(sheet.svg, lines[-1].label, caption))
     axes = {"xlabel": "distance from the origin along the first ray", "ylabel": "score of class 1 less class 0"}
     caption = "Without biases the score is a straight line through the origin."
     name = f"{result['reproduction']}-along"

@@ -17,7 +17,7 @@ from neuronal.certify import Budget, certify_cone, certify_hull
 from neuronal.data import Split
 from neuronal.experiments import Record, Work, same_class_pairs
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing, blank
+from neuronal.report import Column, Figure, blank
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.judge import Below, Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups, spread
@@ -186,7 +186,7 @@ MIXED = _changed("convex changed", "convex_changed"), _changed("conic changed", 
 OF_GROUPS = (*RUN, Column("groups", "groups"), *MIXED)
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     """The paper's grid of images: the outer ones are real, those between are mixtures."""
     drawings = []
     for picture in result["result"]["pictures"]:
@@ -199,7 +199,7 @@ def figures(result: Result) -> list[Drawing]:
             sheet.axes.imshow(grid, cmap="gray", interpolation="nearest")
             sheet.axes.axis("off")
         caption = "Left and right: test images of one activation pattern and predicted class. Between: their mixtures."
-        drawings.append(Drawing(sheet.svg, title, caption))
+        drawings.append(Figure(sheet.svg, title, caption))
     return drawings
 
 

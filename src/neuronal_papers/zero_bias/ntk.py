@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from neuronal.data import load
 from neuronal.experiments import Work, estimate
 from neuronal.kernel import empirical_ntk, rates_of_width, relu_ntk
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
@@ -172,7 +172,7 @@ def tables(result: Result) -> list[Table]:
     return [table(title, LIMITS, result["result"]["limits"]), finite]
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     sizes, drawings = groups(_widths(result), "beta"), []
     for key, title, label in (
         ("to_own_limit", "Wide networks approach their limit", "distance to the limit (%)"),

@@ -11,7 +11,7 @@ from typing import Any
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Work, estimate
 from neuronal.probes import MULTIPLIERS as FACTORS
-from neuronal.report import Column, Drawing, Table, table
+from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_band
 from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, Within, paired
@@ -190,7 +190,7 @@ def _tried(result: Result) -> list[Table]:
     return [table("Rates tried", columns, rows, caption)] if rows else []
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     def draw(axes: Any, line: Line) -> None:
         (mean_band if line.style == "-" else every_seed)(axes, line)
 

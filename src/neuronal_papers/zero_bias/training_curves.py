@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from neuronal.experiments import Work
-from neuronal.report import Column, Drawing
+from neuronal.report import Column, Figure
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, every_seed
 from neuronal_papers.judge import Below, Case, Claim, Result
@@ -60,7 +60,7 @@ COLUMNS = (
 CAPTION = "factors, mean over epochs: zero-bias against biased with the same seed, and two seeds of one neuron"
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     drawings = []
     axes = {"xlabel": "epoch", "ylabel": "training loss", "yscale": "log"}
     for network in result["result"]["networks"]:

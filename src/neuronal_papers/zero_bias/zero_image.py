@@ -12,7 +12,7 @@ import torch
 from neuronal.convert import from_source, input_shape
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
-from neuronal.report import Column, Drawing
+from neuronal.report import Column, Figure
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Evidence, Fact, Result
@@ -85,7 +85,7 @@ BELIEFS = Column("entropy (1 = uniform)", "entropy", ".4f"), Column("largest pro
 COLUMNS = (*NAMES, Column("seed", "seed"), *BELIEFS)
 
 
-def figures(result: Result) -> list[Drawing]:
+def figures(result: Result) -> list[Figure]:
     lines = []
     for number, ((name, neuron), (row, *_)) in enumerate(groups(result["result"]["rows"], "name", "neuron").items()):
         p = row["probabilities"]
