@@ -59,7 +59,7 @@ def leads_by_batch(result: Result) -> list[Case]:
     ends = (comparison.leads([row for row in whole if row["batch"] == size], BEST) for size in SIZES[::2])
     small, large = ({case.label: case.values for case in own} for own in ends)
     cases = []
-    for other in (name for name in METHODS if name in small and name in large and name != "GmP"):
+    for other in (name for name in METHODS if small.get(name) and large.get(name) and name != "GmP"):
         note = f"leads {fmean(small[other]):+.2f} and {fmean(large[other]):+.2f}"
         cases.append(Case(other, [b - a for a, b in zip(small[other], large[other], strict=True)], note=note))
     return cases

@@ -45,11 +45,7 @@ TABLE2 = table_of(
     title="VGG-6 on Tiny ImageNet with eight methods and three batch sizes, a rate tuned for each method",
     where="Table 2, Figure 4, on other data",
     scales=_scales(by(replace(SMOKE_VGG, **CLEAN), *EVERY), images.batches(VGG, *EVERY), RATES_OF_VGG),
-    claims=(
-        *clean_best(images.HIGHEST),
-        *against_controls(AHEAD.format("VGG-6")),
-        *images.LARGE_BATCHES,
-    ),
+    claims=(*clean_best(images.HIGHEST), *against_controls(AHEAD.format("VGG-6")), *images.LARGE_BATCHES),
     criteria=images.IN_BATCHES,
     departs=(
         f"{OTHER_DATA.format('ImageNet32')}{VGG.epochs} epochs, the rate falling along a cosine instead of at plateaus; "

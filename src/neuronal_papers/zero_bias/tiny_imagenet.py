@@ -6,15 +6,8 @@ from dataclasses import replace
 
 from neuronal.experiments import Recipe
 from neuronal_papers.core import Setting
-from neuronal_papers.zero_bias.table1 import (
-    CIFAR_RESNET18,
-    CLEAR,
-    FLAT,
-    NARROW_RESNET18,
-    SIMILAR,
-    TABLE1_MNIST_FCN,
-    both,
-)
+from neuronal_papers.zero_bias import table1
+from neuronal_papers.zero_bias.table1 import CIFAR_RESNET18, NARROW_RESNET18, both
 
 TUNING_EPOCHS = 15
 BASE = replace(CIFAR_RESNET18, data="tiny_imagenet100", replay=True)
@@ -30,7 +23,7 @@ def plain_and_fixup(base: Recipe) -> tuple[Recipe, ...]:
 
 
 TINY_IMAGENET = replace(
-    TABLE1_MNIST_FCN,
+    table1.TABLE1_MNIST_FCN,
     name="zero_bias/tiny_imagenet",
     title="Accuracy over contrasts, ResNet-18 without batch norm on Tiny ImageNet, a rate tuned for each network",
     where="Table 1, rows 5 to 8, on other data",
@@ -40,9 +33,9 @@ TINY_IMAGENET = replace(
     },
     reported={},
     criteria=(
-        f"Accuracy does not depend on contrast if it changes by at most {FLAT:g} points, and falls if by more than "
-        f"{CLEAR:g}. Accuracies are similar within {SIMILAR:g} points. Rates are chosen by held-out training images after "
-        f"{TUNING_EPOCHS} epochs, by one seed."
+        f"Accuracy does not depend on contrast if it changes by at most {table1.FLAT:g} points, and falls if by more than "
+        f"{table1.CLEAR:g}. Accuracies are similar within {table1.SIMILAR:g} points. Rates are chosen by held-out "
+        f"training images after {TUNING_EPOCHS} epochs, by one seed."
     ),
     departs=(
         "Not the paper's data: 100 classes of Tiny ImageNet at 32x32, 5,000 test images, stand in for CIFAR-100 and "
