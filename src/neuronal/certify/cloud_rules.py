@@ -258,6 +258,25 @@ def _largest(parts: list[Cloud]) -> Cloud:
     return parts[0]
 
 
+def _below_all(x: Cloud, behind: int, before: int, after: int) -> Cloud:
+    """Padding along the dimension with so many ``behind`` it, each place far below every value and every other place.
+
+    Of two equal ones neither would be known to win.
+    """
+    pads = [0, 0] * behind + [before, after]
+    if not before and not after:
+        return x
+
+    def around(row: Tensor) -> Tensor:
+        return F.pad(row, pads)
+
+    is_pad = F.pad(torch.zeros_like(x.radius), pads, value=1.0)
+    places = torch.arange(1.0, is_pad.shape[-1 - behind] + 1, dtype=is_pad.dtype, device=is_pad.device)
+    shift = -FAR * is_pad * places.view(-1, *[1] * behind)
+    result = x.like(x.moved(around, shift), around(x.radius))
+    return result.linear_in([x], around, around, shift, 0.0)
+
+
 def _pool(rank: int) -> Callable[..., Cloud]:
     def tuple_of(value: Any) -> tuple[int, ...]:
         return tuple(value) if isinstance(value, Sequence) else (value,) * rank
@@ -281,9 +300,9 @@ def _pool(rank: int) -> Callable[..., Cloud]:
         shape = F.__dict__[f"max_pool{rank}d"](x.radius, k, s, p, d, ceil_mode).shape[-rank:]
         sizes = list(shape)
         reach = [(sizes[i] - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i] for i, n in enumerate(x.radius.shape[-rank:])]
-        pads = [n for i in reversed(range(rank)) for n in (p[i], max(reach[i], 0))]
-        whole = pad(x, pads, value=-FAR)
+        whole = x
         for i in range(rank):
+            whole = _below_all(whole, rank - 1 - i, p[i], max(reach[i], 0))
             starts = [o * d[i] for o in range(k[i])]
             cuts = [slice(start, start + (sizes[i] - 1) * s[i] + 1, s[i]) for start in starts]
             whole = _largest([whole[(..., cut, *[slice(None)] * (rank - 1 - i))] for cut in cuts])
