@@ -1,4 +1,4 @@
-"""The answer in exact fractions, for stacks of linear layers and ReLUs: nothing here rounds."""
+"""The answer in exact fractions, for stacks of linear layers and kinks: nothing here rounds."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ def forward(model: nn.Sequential, x: Vector) -> Vector:
             rows = [exact(row) for row in layer.weight]
             shift = exact(layer.bias) if layer.bias is not None else [Fraction(0)] * len(rows)
             x = [sum((w * v for w, v in zip(row, x, strict=True)), b) for row, b in zip(rows, shift, strict=True)]
+        elif isinstance(layer, nn.Hardtanh):
+            x = [min(max(v, Fraction(layer.min_val)), Fraction(layer.max_val)) for v in x]
+        elif isinstance(layer, nn.LeakyReLU):
+            x = [max(v, Fraction(0)) + Fraction(layer.negative_slope) * min(v, Fraction(0)) for v in x]
         else:
             assert isinstance(layer, nn.ReLU)
             x = [max(v, Fraction(0)) for v in x]

@@ -125,3 +125,31 @@ def test_slopes_may_prove_what_was_not_proved_without():
 def test_no_radius_where_there_is_no_bound(least):
     assert largest_radius(lambda radius: (least, 0.0), 0.0, 1.0, 1.0) == 0.0
     assert largest_radius(lambda radius: (1.0, 0.0), 0.0, 1e300, 1.0) < math.inf
+
+
+@pytest.mark.parametrize("norm", [2, "inf"])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        nn.MaxPool2d(3, stride=2, padding=1),
+        nn.MaxPool2d(2, ceil_mode=True),
+        nn.MaxPool2d(4, stride=2, padding=1),
+        nn.MaxPool2d((7, 3), stride=7, padding=(3, 1)),
+        nn.AdaptiveMaxPool2d(2),
+    ],
+    ids=str,
+)
+def test_windows_that_reach_over_the_border_leave_a_linear_region(pool, norm):
+    """There nothing is compared with itself: of two equal numbers neither would be known to win."""
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), pool, nn.Flatten()).double()
+    with torch.no_grad():
+        model = nn.Sequential(body, nn.Linear(body(torch.zeros(1, 1, 7, 7).double()).shape[1], 3)).double().eval()
+    x = torch.randn(1, 7, 7, dtype=torch.float64)
+    for promise in ("real", "float32"):
+        c = certify_ball(model, x, norm=norm, promise=promise)
+        assert 0 < c.evidence.region < c.evidence.region_only
+        assert check(c, model)
+        step = on_sphere(torch.zeros_like(x), norm, c.evidence.region, 500)
+        there = model(x + step) + model(x - step) - 2 * model(x.unsqueeze(0))
+        assert there.abs().max() < 1e-12

@@ -200,6 +200,14 @@ def test_functions_and_what_they_do_behind_the_scenes(name):
     assert (certificate.verdict == "certified") == (degree is not None)
 
 
+def test_a_model_that_draws_random_numbers_is_not_refuted_however_small_they_are():
+    # Noise that rounding swallows: two runs agree, and yet there is no f to refute anything of.
+    model = Does(lambda x: x + 0.3 + 1e-20 * torch.randn_like(x))
+    certificate = certify_scaling(model, torch.randn(2, 6, generator=torch.Generator().manual_seed(0)))
+    assert certificate.verdict == "unknown"
+    assert any("random" in found.reason for found in certificate.evidence.breaks)
+
+
 # Random networks: a stack of values, operations that take the last ones.
 UNARY = {
     "relu": torch.relu,

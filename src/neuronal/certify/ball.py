@@ -272,6 +272,10 @@ class _Ball:
             return (form.rows[:1] > 0).double(), torch.zeros_like(low)
         if self.bent and isinstance(step.op, Kink):
             low, high = self._tightened(step, low, high)
+        if isinstance(step.op, Maximum) and step.op.sure is not None:  # which side wins does not hang on the input
+            sure = step.op.sure.to(low.device)
+            low = torch.where(sure > 0, low.clamp(min=0), low)
+            high = torch.where(sure < 0, high.clamp(max=0), high)
         self.back.ranges[step.output] = low, high
         on, off = low >= 0, high <= 0
         self.bent |= not bool((on | off).all())

@@ -20,6 +20,7 @@ CACHE = 2**21  # bytes of the largest tensor on the way of one chunk; measured, 
 QUICK_CUTS = 12  # float32 stops after this many cuts; there its rounding is what keeps bounds from closing
 SLOW_CUTS = 30  # float64 stops after this many more; with the parts to start with, coordinates stay exact
 MOST_AT_START = 64
+ROUNDINGS = 3.0  # float64 counts each rounding so often: whoever checks a part may count more of them than there are
 HOPELESS = 64  # parts looked at without one that could be proved: cutting on will not help
 
 
@@ -62,7 +63,11 @@ class Prover:
         # On a GPU float64 is used, whose products are never shortened.
         fast = program.device.type == "cpu" and is_plain_float32()
         dtypes = (torch.float32, torch.float64) if fast else (torch.float64,)
-        self.stages = [Bounds(program, dtype=dtype, promise=promise) for dtype in dtypes]
+        # In float32 our own roundings are room enough: a checker has those of float64.
+        self.stages = [
+            Bounds(program, dtype=dtype, promise=promise, spare=1.0 if dtype == torch.float32 else ROUNDINGS)
+            for dtype in dtypes
+        ]
         widths = [torch.Size(program.shape).numel(), *(torch.Size(s.shape).numel() for s in program.steps)]
         self.width = max(widths)
 

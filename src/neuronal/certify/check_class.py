@@ -205,7 +205,7 @@ def _is_proved(model: nn.Module, points: Tensor, part: Tensor, label: int, promi
     while open_parts:
         part, cuts = open_parts.pop()
         visits += 1
-        if _cloud_margin(model, points, part, label, promise, roundings + CUTS) > 0:
+        if _cloud_margin(model, points, part, label, promise, roundings + cuts) > 0:
             continue
         if cuts == CUTS or visits > VISITS:
             return False
@@ -228,11 +228,12 @@ def _cloud_margin(
 ) -> float:
     """A lower bound of how far the class leads, anywhere on the part."""
     unit = FLOAT32 if promise == "float32" else 0.0
-    size = points.abs().sum(0, keepdim=True)
-    n = 2 * len(points) + 8  # roundings of an input on the segment, each as large as the ends allow
+    # Ours: those of the coordinates, which are not negative and make no more than the largest end of all ends, and those of
+    # one sum of products. Deployed, an input is computed in one of several ways, each as large as all ends allow.
+    own = (len(points) + 2 + roundings) * 1.01 * OWN * points.abs().amax(0, keepdim=True)
+    deployed = (2 * len(points) + 8) * 1.01 * unit * points.abs().sum(0, keepdim=True)
     vertices = (part @ points.flatten(1)).view(len(part), 1, *points.shape[1:])
-    off = n * (2 * OWN + 1.01 * unit) + 2 * roundings * OWN
-    result = model(Cloud(list(vertices), off * size, unit))
+    result = model(Cloud(list(vertices), own + deployed, unit))
     return _least(_leads(result, label))
 
 

@@ -188,10 +188,11 @@ class Cloud:
     ) -> Cloud:
         """linear(value) + shift, with ``terms`` roundings; ``absolute`` is the linear part with absolute weights.
 
-        Ours are a few more than those of the network that is meant: sums of the radius, and of the rows.
+        Ours are a few more than those of the network that is meant: constants that a rule computes, and the rows. What
+        sums of the radius and of the error lose is in ``UP``.
         """
-        n, deployed = terms + 10, terms + 4
-        g = 2 * n * OWN / (1 - n * OWN) + deployed * self.unit / (1 - deployed * self.unit)
+        n, deployed = terms + 8, terms + 4
+        g = n * OWN / (1 - n * OWN) + deployed * self.unit / (1 - deployed * self.unit)
         size = absolute(self.size_bound) + abs(shift)
         # Products of numbers that are not zero may be too small for the network's arithmetic.
         error = g * size + n * torch.where(size > 0, TINY, 0.0)

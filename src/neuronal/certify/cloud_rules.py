@@ -32,10 +32,10 @@ def lead(scores: Cloud, label: int) -> Cloud:
     gap, weight = w[label] - w, w[label].abs() + w.abs()
     both = shift[label] - shift if isinstance(shift, Tensor) else 0.0
     difference = x.affine(lambda row: row @ gap.T, lambda row: row @ gap.abs().T, both, w.shape[1] + 1)
-    n = w.shape[1] + 10
-    # Deployed, the two scores are rounded one by one.
+    n = w.shape[1] + 5
+    # Deployed, the two scores are rounded one by one. In real numbers there is one row, whose rounding is counted above.
     size = x.size_bound @ weight.T + (shift[label].abs() + shift.abs() if isinstance(shift, Tensor) else 0.0)
-    off = (n * (x.unit + OWN) * 1.1) * size
+    off = (n * x.unit * 1.1) * size
     result = x.like(difference.rows, (difference.radius + off) * UP)
     return result.linear_in([difference], Tensor.clone, Tensor.clone, 0.0, off)
 
@@ -99,7 +99,11 @@ def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
 
 
 def scaled(x: Cloud, scale: Any, shift: Any = 0.0, terms: int = 2) -> Cloud:
-    result = x.affine(lambda row: row * scale, lambda row: row * abs(scale), shift, terms)
+    if isinstance(scale, int | float) and abs(scale) == 1 and isinstance(shift, int | float) and shift == 0:
+        rows = x.moved(lambda row: row * scale)  # nothing is rounded
+        result = x.like(rows, x.radius).linear_in([x], lambda row: row * scale, Tensor.clone, 0.0, 0.0)
+    else:
+        result = x.affine(lambda row: row * scale, lambda row: row * abs(scale), shift, terms)
     return result.note("scaling", x, scale, shift)
 
 
@@ -108,7 +112,7 @@ def add(x: Any, other: Any, *, alpha: float = 1) -> Cloud:
         return scaled(other, alpha, _wide(x))
     if not isinstance(other, Cloud):
         return scaled(x, 1.0, _wide(other) * alpha)
-    g = 10 * OWN + 4 * x.unit
+    g = 4 * OWN + 4 * x.unit
     size = x.size_bound + abs(alpha) * other.size_bound
     rows = [a + alpha * b for a, b in zip(x.rows, other.rows, strict=True)]
     rest = g * size + torch.where(size > 0, TINY, 0.0)
@@ -177,7 +181,7 @@ def kink(x: Cloud, slope: Any) -> Cloud:
     lam, mu = lines(x, low, high)
     line, rest = slope + (1 - slope) * lam, abs(1 - slope) * mu
     # The network rounds its slope and one product.
-    off = (20 * OWN * (2 + abs(slope)) + 3 * x.unit * abs(slope)) * x.size_bound + TINY
+    off = (12 * OWN * (1 + abs(slope)) + 3 * x.unit * abs(slope)) * x.size_bound + TINY
     result = x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
     return result.bent_from([x], slope, low, high, high > -low, is_layer=False)
 
@@ -189,12 +193,12 @@ def prelu(x: Cloud, weight: Tensor) -> Cloud:
 
 def maximum(x: Cloud, other: Cloud) -> Cloud:
     """The side that always wins; elsewhere other + relu(x - other), or the interval where that is narrower."""
-    gap = add(x, mul(other, -1.0))
+    gap = sub(x, other)
     rough = gap.low(), gap.high()
     lam, mu = lines(gap, *rough)
     first, second = x.low() >= other.high(), other.low() >= x.high()
     low, high = torch.maximum(x.low(), other.low()), torch.maximum(x.high(), other.high())
-    size = 32 * OWN * (x.size_bound + other.size_bound)
+    size = 12 * OWN * (x.size_bound + other.size_bound)
     bent = lam * x.radius + (1 - lam) * other.radius + mu + size
     width = (high - low) / 2 + size
     # An interval forgets how the value changes with the input, and that is all a ball's rows are about.
@@ -224,9 +228,26 @@ def rectified(x: Cloud, inplace: bool = False) -> Cloud:
 
 
 def clamp(x: Cloud, min: Any = None, max: Any = None) -> Cloud:
-    if min is not None:
-        x = add(relu(add(x, -min)), min)
-    return x if max is None else mul(clamp(mul(x, -1.0), min=-max), -1.0)
+    """Two bends, one after the other; what is between both ends as it is; or, where narrower, the interval they leave.
+
+    Lines through both bends are as wide as the input, which may be much wider than what is between the two ends.
+    """
+    result = x if min is None else add(relu(add(x, -min)), min)
+    result = result if max is None else mul(clamp(mul(result, -1.0), min=-max), -1.0)
+    if min is None or max is None or not x.has_corners:
+        return result
+    least, most = _wide(min), _wide(max)
+    off = 4 * OWN + 2 * x.unit  # deployed, the ends are rounded
+    is_same = (x.low() >= least + off * abs(least)) & (x.high() <= most - off * abs(most))
+    low, high = (torch.clamp(end, least, most) for end in (x.low(), x.high()))
+    middle, half = (low + high) / 2, (high - low) / 2 * UP + off * (low.abs() + high.abs())
+    is_flat = half < result.radius
+
+    def pick(same: Tensor, flat: Tensor, bent: Tensor) -> Tensor:
+        return torch.where(is_same, same, torch.where(is_flat, flat, bent))
+
+    rows = [pick(a, middle, b) for a, b in zip(x.rows, result.rows, strict=True)]
+    return x.like(rows, pick(x.radius, half, result.radius))
 
 
 def _largest(parts: list[Cloud]) -> Cloud:
@@ -235,6 +256,25 @@ def _largest(parts: list[Cloud]) -> Cloud:
         pairs = [maximum(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[2 * len(pairs) :]
     return parts[0]
+
+
+def _below_all(x: Cloud, behind: int, before: int, after: int) -> Cloud:
+    """Padding along the dimension with so many ``behind`` it, each place far below every value and every other place.
+
+    Of two equal ones neither would be known to win.
+    """
+    pads = [0, 0] * behind + [before, after]
+    if not before and not after:
+        return x
+
+    def around(row: Tensor) -> Tensor:
+        return F.pad(row, pads)
+
+    is_pad = F.pad(torch.zeros_like(x.radius), pads, value=1.0)
+    places = torch.arange(1.0, is_pad.shape[-1 - behind] + 1, dtype=is_pad.dtype, device=is_pad.device)
+    shift = -FAR * is_pad * places.view(-1, *[1] * behind)
+    result = x.like(x.moved(around, shift), around(x.radius))
+    return result.linear_in([x], around, around, shift, 0.0)
 
 
 def _pool(rank: int) -> Callable[..., Cloud]:
@@ -260,9 +300,9 @@ def _pool(rank: int) -> Callable[..., Cloud]:
         shape = F.__dict__[f"max_pool{rank}d"](x.radius, k, s, p, d, ceil_mode).shape[-rank:]
         sizes = list(shape)
         reach = [(sizes[i] - 1) * s[i] + d[i] * (k[i] - 1) + 1 - n - p[i] for i, n in enumerate(x.radius.shape[-rank:])]
-        pads = [n for i in reversed(range(rank)) for n in (p[i], max(reach[i], 0))]
-        whole = pad(x, pads, value=-FAR)
+        whole = x
         for i in range(rank):
+            whole = _below_all(whole, rank - 1 - i, p[i], max(reach[i], 0))
             starts = [o * d[i] for o in range(k[i])]
             cuts = [slice(start, start + (sizes[i] - 1) * s[i] + 1, s[i]) for start in starts]
             whole = _largest([whole[(..., cut, *[slice(None)] * (rank - 1 - i))] for cut in cuts])

@@ -92,7 +92,9 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
         tried = _inputs(row)
         departs = None if degree is None else _departs_from(model, tried, degree)
         is_tame = all(abs(step.degree) <= MOST_DEGREE for step in recorder.steps)
-        found = _counterexample(model, tried) if (degree is None or departs) and is_tame else None
+        # One output says nothing about a model that draws random numbers: there is no f to refute it of.
+        may_refute = (degree is None or departs) and is_tame and not recorder.is_random
+        found = _counterexample(model, tried) if may_refute else None
         if found is not None and not _departs_precisely(model, *found[:2]):
             found = None  # rounding, underflow: it is not so in float64
     given = (shape, tuple(recorder.steps), tuple(recorder.breaks), tuple(recorder.zeros))
@@ -278,6 +280,7 @@ class _Recorder(TorchDispatchMode):
         self.breaks: list[Break] = []
         self.zeros: list[str] = []
         self.degree = NONE
+        self.is_random = False  # draws random numbers
         self.known: dict[int, tuple[Fraction, Tensor]] = {memory(x): (ONE, x)}  # held, so the memory stays its own
         self.unfilled: dict[int, Tensor] = {}
         self.state = {memory(t) for t in [*model.parameters(), *model.buffers()]}
@@ -328,6 +331,7 @@ class _Recorder(TorchDispatchMode):
         if any(isinstance(t, Tensor) and memory(t) in self.state for t in targets):
             self.breaks_here(f"changes a parameter or buffer ({name})", "state")
         if is_random(func, args, kwargs):
+            self.is_random = True
             self.breaks_here(f"draws random numbers ({name})", "random")
         if not any(self.degree_of(t) is not None for t in _tensors([*args, *kwargs.values()])):
             if name in UNFILLED:

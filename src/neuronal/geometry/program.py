@@ -219,9 +219,15 @@ class Kink:
         return Kink(move(self.slope), self.is_layer)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Maximum:
-    """The larger of two values, elementwise. Pooling is a tournament of these."""
+    """The larger of two values, elementwise. Pooling is a tournament of these.
+
+    ``sure``, which broadcasts over a batch: 1 where the first is never smaller, whatever the input, -1 where the second is
+    not, as in windows that reach over the border; 0 elsewhere. None: nothing is known.
+    """
+
+    sure: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)

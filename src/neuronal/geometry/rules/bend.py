@@ -103,9 +103,13 @@ def _adaptive_max_pool(call: Call) -> int:
 
 
 def _windows(n: int, out: int, size: int, stride: int, padding: int, dilation: int) -> list[list[int]]:
-    """For each place in the window, the input index every output reads there; padding reads a real neighbour again."""
-    starts = [o * stride - padding for o in range(out)]
-    return _across([[i for i in range(s, s + size * dilation, dilation) if 0 <= i < n] for s in starts])
+    """For each place in the window, the input index every output reads there; padding reads the next real place again.
+
+    So every place keeps its own in the tournament, and what is compared there is what a checker that pads compares.
+    """
+    windows = [range(o * stride - padding, o * stride - padding + size * dilation, dilation) for o in range(out)]
+    inside = [[i for i in window if 0 <= i < n] for window in windows]
+    return _across([[min(max(i, w[0]), w[-1]) for i in window] for window, w in zip(windows, inside, strict=True)])
 
 
 def _across(windows: list[list[int]]) -> list[list[int]]:
@@ -115,11 +119,19 @@ def _across(windows: list[list[int]]) -> list[list[int]]:
 
 
 def _tournament(call: Call, value: int, dim: int, choices: list[list[int]], shape: Sequence[int]) -> int:
-    players = [call.add(_take(dim, indices), value, shape=shape) for indices in choices]
+    # Each player with the indices it is the largest of.
+    players = [
+        (call.add(_take(dim, indices), value, shape=shape), [frozenset([i]) for i in indices]) for indices in choices
+    ]
     while len(players) > 1:
-        pairs = [call.add(Maximum(), a, b, shape=shape) for a, b in zip(players[::2], players[1::2], strict=False)]
+        pairs = []
+        for (a, of_a), (b, of_b) in zip(players[::2], players[1::2], strict=False):
+            sure = torch.tensor([int(p >= q) or -int(p < q) for p, q in zip(of_a, of_b, strict=True)])
+            known = sure.view(-1, *[1] * (len(shape) - dim)) if sure.any() else None
+            both = [p | q for p, q in zip(of_a, of_b, strict=True)]
+            pairs.append((call.add(Maximum(known), a, b, shape=shape), both))
         players = pairs + players[len(pairs) * 2 :]
-    return players[0]
+    return players[0][0]
 
 
 def _take(dim: int, indices: list[int]) -> Copy:
