@@ -343,3 +343,16 @@ def test_a_layer_with_a_forward_of_its_own_is_not_read_off_its_parameters():
     assert certify_activity(network, box).verdict == "refuted"
     assert check(certificate, FarkasLinear(2, 3))
     assert not check(certificate, LoweredFarkas(2, 3))
+
+
+@pytest.mark.parametrize("bend", [nn.LeakyReLU(0.2), nn.PReLU()])
+def test_a_unit_that_is_exactly_zero_is_dead_for_the_checker_too(bend):
+    """Nothing is lost by underflow where there is nothing."""
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), bend, nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[2].weight.fill_(1.0)
+        model[2].bias.copy_(torch.tensor([0.0, 1.0]))
+    certificate = certify_activity(model, (-torch.ones(2), torch.ones(2)))
+    assert certificate.evidence.layers[0].dead_on_box == (0,)
+    assert check(certificate, model)

@@ -180,8 +180,9 @@ def kink(x: Cloud, slope: Any) -> Cloud:
     low, high = x.range()
     lam, mu = lines(x, low, high)
     line, rest = slope + (1 - slope) * lam, abs(1 - slope) * mu
-    # The network rounds its slope and one product.
-    off = (12 * OWN * (1 + abs(slope)) + 3 * x.unit * abs(slope)) * x.size_bound + TINY
+    # The network rounds its slope and one product, of which nothing is lost where it is exactly 0.
+    off = (12 * OWN * (1 + abs(slope)) + 3 * x.unit * abs(slope)) * x.size_bound
+    off = off + torch.where(x.size_bound > 0, TINY, 0.0)
     result = x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
     return result.bent_from([x], slope, low, high, high > -low, is_layer=False)
 
