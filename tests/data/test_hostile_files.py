@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from neuronal.data.catalogue import load
-from neuronal.report.html import bullets, document
+from neuronal.report import Bullets, Document, render_html
 from tests.data.made_up import encoded, pixels, write_folders, write_image, write_parquet
 
 IMAGE = pixels(1, (3, 6, 6))[0]
@@ -74,7 +74,7 @@ def test_codes_for_the_terminal_in_class_names_are_replaced(tmp_path):
     names = ["a\x1b[31m\x1b]0;title\x07", "b\x01\u202e"]
     data = load(write_labels(tmp_path, [0, 1], names=names))
     assert data.classes == ("a\ufffd[31m\ufffd]0;title\ufffd", "b\ufffd\ufffd")
-    page = document(names[1], [bullets([names[0]])])
+    page = render_html(Document(names[1], [Bullets([names[0]])]))
     assert not set("\x1b\x07\x01\u202e") & set(page)
 
 
