@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of --list, such as zero_bias/ntk, or papers.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Names of --list, such as zero_bias/ntk, or papers.")
     ] = None,
     scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes) or paper (its full setting).")] = "small",
     seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-9.")] = None,
