@@ -312,3 +312,24 @@ def test_values_are_freed_when_nobody_reads_them_any_more():
 def test_what_nobody_reads_is_left_out():
     program = lower(Does(lambda x: (x.relu(), x + 1)[1]), torch.randn(1, 4))
     assert [type(step.op) for step in program.steps] == [Scale]
+
+
+class OtherForOneRow(nn.Module):
+    """Another network for a single row than for several."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        y = self.inner(x)
+        return -y if len(x) == 1 else y
+
+
+def test_a_model_that_treats_one_row_in_another_way_is_told_whichever_row_is_zero():
+    """The outputs of some rows are all 0, which is minus itself."""
+    for direction in torch.randn(20, 3, generator=torch.Generator().manual_seed(1)):
+        model = OtherForOneRow(nn.Sequential(nn.Linear(3, 1, bias=False), nn.ReLU(), nn.Linear(1, 2, bias=False)))
+        model.inner[0].weight.data = direction.view(1, 3)
+        with pytest.raises(NotPiecewiseLinear, match="was not understood"):
+            lower(model, torch.randn(2, 3))

@@ -85,10 +85,14 @@ def _compare(model: nn.Module, program: Program, rows: Tensor) -> None:
     generator = torch.Generator().manual_seed(0)
     noise = torch.randn(ROWS + 1, *rows.shape[1:], generator=generator, dtype=torch.float64)
     size = max(rows.abs().max().item(), 1e-3)
-    x = (noise * size).to(rows)
-    want, again, alone = (call_on_copy(model, part) for part in (x, x, x[:1]))
-    # One row alone is a case of its own: solvers stop when all rows are done, and a model may ask how many there are.
-    got, got_alone = (program(part.double()) for part in (x, x[:1]))
+    # Both ways: where a ReLU makes the outputs of a point 0, those of the point opposite may not be.
+    x = (torch.cat([noise, -noise]) * size).to(rows)
+    want, again = (call_on_copy(model, x) for _ in range(2))
+    # One row alone is a case of its own: solvers stop when all rows are done, and a model may ask how many there are. Each
+    # row is looked at, since the outputs of a single one may be all 0.
+    alone = torch.cat([call_on_copy(model, row) for row in x.split(1)])
+    got = program(x.double())
+    got_alone = torch.cat([program(row.double()) for row in x.split(1)])
     eps, size = torch.finfo(x.dtype).eps, max(want.double().abs().max().item(), got.abs().max().item(), 1e-30)
 
     def agree(outputs: tuple[Tensor, Tensor], digits: float) -> bool:
@@ -101,7 +105,8 @@ def _compare(model: nn.Module, program: Program, rows: Tensor) -> None:
     if torch.finfo(x.dtype).bits < 32:
         # So short numbers differ from the program's by themselves; those of the same weights in float64 may not.
         wide = deepcopy(model).double()
-        precise = call_on_copy(wide, x.double()), call_on_copy(wide, x[:1].double())
+        rows_alone = [call_on_copy(wide, row) for row in x.double().split(1)]
+        precise = call_on_copy(wide, x.double()), torch.cat(rows_alone)
         understood &= agree(precise, 16) and agree((want, alone), 64)
     else:
         understood &= agree((want, alone), 1e3)
