@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuronal.experiments.recipe import Recipe
-from neuronal.experiments.run import plan
+from neuronal.data.augment import Augment
+from neuronal.experiments.recipe import DataChoice, ModelChoice, Named, Recipe
 from neuronal.names import UnknownName
 from neuronal.train.optim import Plan
 
@@ -33,7 +33,7 @@ recipes = st.builds(
 )
 def test_what_is_counted_is_whole(wrong):
     with pytest.raises(ValueError, match="whole number"):
-        plan(Recipe("r", **wrong))
+        Recipe("r", **wrong).part(Plan)
 
 
 @given(recipes)
@@ -43,8 +43,26 @@ def test_a_recipe_survives_json_unchanged(recipe):
     assert again.fingerprint() == recipe.fingerprint()
 
 
-def test_every_choice_of_the_training_plan_is_a_choice_of_the_recipe():
-    assert {field.name for field in fields(Plan)} <= {field.name for field in fields(Recipe)}
+@pytest.mark.parametrize("kind", [Plan, Augment])
+def test_a_part_has_the_values_of_the_recipe(kind):
+    recipe = Recipe("r", **SOUND)
+    part = recipe.part(kind)
+    assert type(part) is kind
+    assert {field.name for field in fields(kind)} <= {field.name for field in fields(Recipe)}
+    assert all(getattr(part, field.name) == getattr(recipe, field.name) for field in fields(kind))
+    same = {field.name for field in fields(kind) if getattr(part, field.name) == getattr(Recipe("r"), field.name)}
+    assert same <= {"accumulate"}, "replay is refused with it; everything else needs a value in SOUND"
+
+
+def test_a_field_of_a_part_is_a_field_of_the_recipe():
+    """What a part declares, the recipe takes: only the name and how it is measured are its own."""
+    assert Recipe.__bases__ == (Plan, Augment, DataChoice, ModelChoice, Named)
+    own = set(Recipe.__annotations__)
+    assert own == {"epochs", "batch_size", "optim", "lr", "protocol", "seeds", "probes"}
+    inherited = {field.name: field.default for kind in Recipe.__bases__ for field in fields(kind)}
+    recipe = {field.name: field.default for field in fields(Recipe)}
+    assert recipe.keys() == inherited.keys() | own
+    assert all(recipe[name] == default for name, default in inherited.items() if name not in own)
 
 
 CHANGED = {"family": "x", "model": "x", "widths": (1,), "data": "x", "holdout": 0.5, "epochs": 7, "batch_size": 7}
@@ -56,6 +74,8 @@ CHANGED |= {"warmup": 0.5, "decay_weights_only": True, "scalar_lr": 0.1, "standa
 CHANGED |= {"cut_after": 7, "cut": 0.7, "stop_after": 7, "mixup": 0.7, "clip": 0.7, "accumulate": 7, "precision": "x"}
 CHANGED |= {"compile": True, "channels_last": True, "replay": True, "loss": "x", "keep_best": True}
 CHANGED |= {"protocol": "published"}
+SOUND = {name: value for name, value in CHANGED.items() if value != "x"}
+SOUND |= {"optim": "sgd", "schedule": "cosine", "precision": "bf16", "loss": "cross_entropy", "accumulate": 1}
 
 
 @pytest.mark.parametrize("field", CHANGED)

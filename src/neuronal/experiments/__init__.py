@@ -13,7 +13,7 @@ with extras():
     from neuronal.experiments.record import Record, cell_name
     from neuronal.experiments.record import read as read_record
     from neuronal.experiments.record import write as write_record
-    from neuronal.experiments.run import augment, check, drawn, network, plan, run, trained, training_data
+    from neuronal.experiments.run import check, drawn, network, run, trained, training_data
     from neuronal.experiments.slice import Pace, Report, Task, run_slice
     from neuronal.experiments.sweep import Study, Watch, sweep
     from neuronal.experiments.tune import Choice, Point, choose
@@ -39,7 +39,6 @@ __all__ = [
     "Unfinished",
     "Watch",
     "Work",
-    "augment",
     "cell_name",
     "check",
     "choose",
@@ -50,7 +49,6 @@ __all__ = [
     "estimate",
     "has_locks",
     "network",
-    "plan",
     "read_record",
     "run",
     "run_slice",

@@ -6,10 +6,15 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from neuronal.core.files import json_checksum
+from neuronal.data.augment import Augment
 from neuronal.names import UnknownName, unknown
+from neuronal.train.optim import Plan
+
+Options = Mapping[str, Any] | tuple[tuple[str, Any], ...]
+Part = TypeVar("Part", Plan, Augment)
 
 PROTOCOLS = {
     "clean": "every choice goes by held-out training data; the test data are looked at once, at the end",
@@ -21,89 +26,77 @@ PROTOCOLS = {
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A frozen description of one experiment; a variant is ``dataclasses.replace(recipe, ...)``.
+class Named:
+    name: str
 
-    Names (``family``, ``model``, ``data``, ``optim``, ``schedule``, ``probes``) become objects in
-    :func:`neuronal.experiments.run.run`, which refuses unknown ones.
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """Which network is trained.
 
     Args:
-        name: What the experiment is called; runs are kept in a folder of this name.
         family: The neuron, a name in ``FAMILIES``.
         model: The network, a name in ``list_models()``.
         widths: Units per layer of models that take ``widths``; empty for the model's own default.
         norm: One of the model's norms; empty for the model's own default.
         model_options: Further options of the model, such as ``{"width": 32}``; plain values, kept as sorted pairs.
         neuron_options: Options of the neuron's layers, such as ``{"coupling": -0.5}``; likewise.
-        data: A name in ``DATASETS``, or the path of a table or of a folder of images.
-        scaling: One of ``SCALINGS``.
-        redrawn: Share of all rows that is drawn anew with every seed, a fifth of it for testing; 0 for the set's own split.
-        fraction, wrong_labels: See :mod:`neuronal.data.training_set`.
-        resized_crop, crop, flip, cutout, cutout_fill, contrast: As in :class:`neuronal.data.augment.Augment`.
-        holdout: Fraction of the training data kept apart to follow accuracy while training.
-        epochs: Passes over the training data.
-        batch_size: Images per step.
-        optim: Optimiser.
-        lr: Learning rate before the schedule.
-        momentum: For ``sgd``.
-        weight_decay: L2 penalty.
-        schedule: Learning-rate schedule.
-        warmup, decay_weights_only, scalar_lr, standard_epochs, monitor, cut_after, cut, stop_after, keep_best, loss,
-        mixup, clip, accumulate, precision, compile, channels_last, replay: As in :class:`neuronal.train.Plan`; what is
-            followed on validation data is followed on the holdout.
-        protocol: One of ``PROTOCOLS``.
-        seeds: One cell is trained per seed.
-        probes: What is measured on the trained network.
     """
 
-    name: str
     family: str = "standard"
     model: str = "cnn"
     widths: tuple[int, ...] = ()
     norm: str = ""
-    model_options: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
-    neuron_options: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
+    model_options: Options = ()
+    neuron_options: Options = ()
+
+
+@dataclass(frozen=True)
+class DataChoice:
+    """Which data it is trained on.
+
+    Args:
+        data: A name in ``DATASETS``, or the path of a table or of a folder of images.
+        scaling: One of ``SCALINGS``.
+        redrawn: Share of all rows that is drawn anew with every seed, a fifth of it for testing; 0 for the set's own split.
+        fraction, wrong_labels: See :mod:`neuronal.data.training_set`.
+        holdout: Fraction of the training data kept apart to follow accuracy while training.
+    """
+
     data: str = "digits"
     scaling: str = "unit"
     redrawn: float = 0.0
     fraction: float = 1.0
     wrong_labels: float = 0.0
-    resized_crop: tuple[float, ...] = ()
-    crop: int = 0
-    flip: bool = False
-    cutout: int = 0
-    cutout_fill: str = "zero"
-    contrast: tuple[float, ...] = ()
     holdout: float = 0.1
+
+
+@dataclass(frozen=True)
+class Recipe(Plan, Augment, DataChoice, ModelChoice, Named):
+    """A frozen description of one experiment; a variant is ``dataclasses.replace(recipe, ...)``.
+
+    Its fields are those of its parts: :class:`ModelChoice`, :class:`DataChoice`, the random changes of
+    :class:`neuronal.data.augment.Augment` and the training of :class:`neuronal.train.Plan`, where what is followed on
+    validation data is followed on the holdout. Names (``family``, ``model``, ``data``, ``optim``, ``schedule``,
+    ``probes``) become objects in :func:`neuronal.experiments.run.run`, which refuses unknown ones.
+
+    Args:
+        name: What the experiment is called; runs are kept in a folder of this name.
+        protocol: One of ``PROTOCOLS``.
+        seeds: One cell is trained per seed.
+        probes: What is measured on the trained network.
+    """
+
     epochs: int = 30
     batch_size: int = 64
     optim: str = "adam"
     lr: float = 1e-3
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    warmup: float = 0.0
-    decay_weights_only: bool = False
-    scalar_lr: float = 1.0
-    standard_epochs: int = 0
-    monitor: str = "loss"
-    cut_after: int = 0
-    cut: float = 0.1
-    stop_after: int = 0
-    keep_best: bool = False
-    loss: str = ""
-    mixup: float = 0.0
-    clip: float = 0.0
-    accumulate: int = 1
-    precision: str = "no"
-    compile: bool = False
-    channels_last: bool = False
-    replay: bool = False
     protocol: str = "clean"
     seeds: tuple[int, ...] = (0, 1, 2)
     probes: tuple[str, ...] = ("contrast", "zero_image", "dead_units")
 
     def __post_init__(self) -> None:
+        # The parts check their values in `part`: files with names that are gone can still be read.
         # 1 and 1.0, or a list and a tuple, are the same experiment and must have the same fingerprint.
         for field in fields(self):
             object.__setattr__(self, field.name, _typed(field.name, str(field.type), getattr(self, field.name)))
@@ -120,6 +113,10 @@ class Recipe:
             raise ValueError("a recipe needs at least one seed, got none.")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"a recipe needs each seed once, got {', '.join(map(str, self.seeds))}.")
+
+    def part(self, kind: type[Part]) -> Part:
+        """The recipe's :class:`neuronal.train.Plan` or :class:`neuronal.data.augment.Augment`, with its values checked."""
+        return kind(**{field.name: getattr(self, field.name) for field in fields(kind)})
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists, numbers and strings; :meth:`from_json` gives an equal recipe back."""
@@ -154,6 +151,7 @@ class Recipe:
 
 _KINDS: dict[str, tuple[Any, str]] = {
     "str": (str, "text"),
+    "Measure": (str, "text"),
     "bool": (bool, "true or false"),
     "int": (int, "a whole number"),
     "float": (Real, "a number"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
 from time import perf_counter
@@ -59,7 +59,7 @@ def check(recipe: Recipe) -> None:
     """``ValueError``, in one line, for a recipe that :func:`run` could not run; costs no training."""
     _probes(recipe)
     find(PROTOCOLS, recipe.protocol, "protocol")
-    if recipe.protocol == "clean" and plan(recipe).needs_validation and not recipe.holdout:
+    if recipe.protocol == "clean" and recipe.part(Plan).needs_validation and not recipe.holdout:
         raise ValueError("cut_after, stop_after and keep_best go by held-out images, got holdout 0.")
     data = load(recipe.data).scaled(recipe.scaling)
     _check_task(recipe, data)
@@ -81,7 +81,7 @@ def check(recipe: Recipe) -> None:
 
 def _check_task(recipe: Recipe, data: Dataset) -> None:
     """What a recipe asks for has to make sense for images or tables, classes or numbers, whichever the data are."""
-    if len(data.shape) == 1 and augment(recipe).needs_images:
+    if len(data.shape) == 1 and recipe.part(Augment).needs_images:
         raise ValueError(f"crops, flip and cutout change images, and {data.name} is a table. Leave them out.")
     loss_for(data.train.answers, recipe.loss)
     if data.task == "classification":
@@ -103,10 +103,6 @@ def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, 
     for name in recipe.probes:
         find({**PROBES, **WATCHERS}, name, "probe")
     return {name: PROBES[name] for name in recipe.probes if name in PROBES}
-
-
-def plan(recipe: Recipe) -> Plan:
-    return Plan(**{field.name: getattr(recipe, field.name) for field in fields(Plan)})
 
 
 def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
@@ -149,12 +145,6 @@ def training_data(recipe: Recipe, data: Dataset, seed: int) -> tuple[Split, Spli
     return train, held
 
 
-def augment(recipe: Recipe) -> Augment:
-    """The random changes a recipe asks for; mixup is the plan's."""
-    names = ("resized_crop", "crop", "flip", "cutout", "cutout_fill", "contrast")
-    return Augment(**{name: getattr(recipe, name) for name in names})
-
-
 def trained(
     recipe: Recipe,
     seed: int,
@@ -176,7 +166,7 @@ def trained(
     data = drawn(source, recipe, seed)
     started, checksum = perf_counter(), source.checksum()
     train, held = training_data(recipe, data, seed)
-    model, how, changes = network(recipe, data, seed), plan(recipe), augment(recipe)
+    model, how, changes = network(recipe, data, seed), recipe.part(Plan), recipe.part(Augment)
     watchers = {name: WATCHERS[name](model) for name in recipe.probes if name in WATCHERS}
     ways = {"clean": (held, "validation"), "published": (data.test, "test"), "training": (train, "training")}
     followed, called = ways[recipe.protocol]

@@ -12,10 +12,10 @@ from torch import nn
 
 from neuronal.certify import certify_activity, check
 from neuronal.data import Split, load
-from neuronal.experiments import Recipe, Work, network, plan, training_data
+from neuronal.experiments import Recipe, Work, network, training_data
 from neuronal.probes import dead_units, score, silence
 from neuronal.report import Column, Figure
-from neuronal.train import Diverged, fit
+from neuronal.train import Diverged, Plan, fit
 from neuronal_papers.core import Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, mean_curve
 from neuronal_papers.farkas.errors import ERROR, FAILED, over_epochs, row_of, rows_of
@@ -62,7 +62,7 @@ def _run(work: Work, recipe: Recipe, seed: int, images: int) -> dict[str, Any]:
 
     run: dict[str, Any] = {}
     try:
-        fit(model, training_data(recipe, data, seed)[0], plan(recipe), seed=seed, probes=[look])
+        fit(model, training_data(recipe, data, seed)[0], recipe.part(Plan), seed=seed, probes=[look])
         run["accuracy"] = score(model, data.test)["accuracy"]
         run["certificate"] = certified(model.cpu().double().eval(), looked)
     except Diverged as diverged:
