@@ -172,6 +172,26 @@ def test_a_plateau_cuts_the_rate_and_stops():
         trained(plan)
 
 
+@pytest.mark.parametrize("standard_epochs", [0, 2])
+def test_gradients_are_those_of_the_last_step_also_of_couplings_that_standard_epochs_hold(standard_epochs):
+    """A gradient that adds up lies in memory that CUDA graphs write to."""
+    model = nn.Sequential(ImplicitBiasLinear(6, 8, coupling=-0.5), nn.ReLU(), nn.Linear(8, 3))
+    everything = data()
+    plan = replace(PLAN, epochs=3, batch_size=len(everything), standard_epochs=standard_epochs, mixup=0, lr=1e-12)
+    seen = []
+
+    def look(given, step):
+        alone = copy.deepcopy(given)
+        alone.zero_grad()
+        F.cross_entropy(alone(everything.x), everything.answers).backward()
+        seen.append((given[0].raw_coupling.grad.item(), alone[0].raw_coupling.grad.item()))
+        return {}
+
+    fit(model, everything, plan, seed=1, probes=[look])
+    for own, expected in seen:
+        assert own == pytest.approx(expected, rel=1e-3)
+
+
 @pytest.mark.parametrize("learn", [True, False])
 def test_standard_epochs_train_the_standard_neuron_and_then_start_anew(learn):
     torch.manual_seed(0)

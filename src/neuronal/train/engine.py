@@ -79,6 +79,7 @@ class Engine:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._put_back = _synchronise(model, self.world, self.device)
         self.held = _hold_couplings(model) if standard else {}
+        self._held_parameters = [p for name, p in model.named_parameters() if name in self.held]
         self.best: dict[str, Tensor] = {}
         if self._shards_itself:
             _shard(model, self.world)
@@ -119,6 +120,9 @@ class Engine:
     def zero_grad(self) -> None:
         # See Note [Straight to torch].
         self.optimiser.optimizer.zero_grad()
+        # The optimiser does not know held couplings. Their gradients would add up, in memory that a CUDA graph writes to.
+        for parameter in self._held_parameters:
+            parameter.grad = None
 
     def backward(self, loss: Tensor) -> None:
         # See Note [Straight to torch].
@@ -149,9 +153,8 @@ class Engine:
     def start_anew(self) -> None:
         """Ends the standard epochs: the couplings get their values, and all parameters a fresh optimiser."""
         put(self.held, self.bare.state_dict())
-        self.standard, self.held, self.best = False, {}, {}
-        # Held couplings had gradients nobody used.
-        self.model.zero_grad()
+        self.zero_grad()
+        self.standard, self.held, self._held_parameters, self.best = False, {}, [], {}
         optimiser = self.plan.optimiser(parameter_groups(self.bare, self.plan), fused=self._fused)
         self.optimiser = self.accelerator.prepare(optimiser)
 
