@@ -398,7 +398,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_training_with_cuda_graphs_is_the_training(name):
-    """Two sizes of batches, three epochs, in the first of which couplings are held; compiled kernels add up in another order."""
+    """Two sizes of batches, three epochs; couplings are held in the first. Compiled kernels add up in another order."""
     random = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (224, 3, 32, 32), generator=random, dtype=torch.uint8)
     split = Split(pixels, torch.randint(10, (224,), generator=random))
