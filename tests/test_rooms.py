@@ -6,6 +6,8 @@ import ast
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import neuronal
 
 PACKAGE = Path(neuronal.__file__).parent
@@ -30,6 +32,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": CORE | {"report", "experiments", "certify", "geometry", "convert", "train", "models", "nn", "data"},
     "__main__": {"cli"},
 }
+# Who verifies certificates shares nothing with who makes them but records, words and the core: no tracer, no bounds.
+SIDES: dict[str, set[str]] = {
+    "shared": {"certificate", "evidence", "statement"},
+    "verifies": {
+        *("check", "check_activity", "check_class", "check_layer_activity", "check_lipschitz", "check_scaling"),
+        *("cloud", "cloud_rules", "exported", "globe"),
+    },
+    "makes": {
+        *("activity", "backward", "ball", "bounds", "branch", "cuts", "degree_rules", "degrees", "intervals"),
+        *("layer_activity", "lipschitz", "multipliers", "norms", "question", "radius", "scaling", "segment", "simplex"),
+        *("stretch", "units"),
+    },
+}
+MAY_USE = {"shared": CORE, "verifies": CORE, "makes": CORE | {"geometry", "nn", "ops"}}
 
 
 def imports_of(file: Path) -> set[str]:
@@ -56,6 +72,24 @@ def misplaced(files: list[Path]) -> list[str]:
             if package == "neuronal" and name and name.split(".")[0] not in allowed:
                 wrong.append(f"{file.relative_to(PACKAGE)} imports {name}")
     return wrong
+
+
+def crossed(files: list[Path]) -> list[str]:
+    """Imports of ``certify`` from the other side, or from a room a side may not use."""
+    wrong = []
+    for file in files:
+        side = next(side for side, names in SIDES.items() if file.stem in names)
+        for room, _, rest in (path.removeprefix("neuronal.").partition(".") for path in imports_of(file) if ours(path)):
+            allowed = (
+                rest.split(".")[0] in SIDES["shared"] | SIDES[side] if room == "certify" else room in MAY_USE[side]
+            )
+            if not allowed:
+                wrong.append(f"{file.stem} {side} certificates and imports {room}.{rest}")
+    return sorted(wrong)
+
+
+def ours(path: str) -> bool:
+    return path.split(".")[0] == "neuronal"
 
 
 def not_public(files: list[Path]) -> list[str]:
@@ -98,6 +132,35 @@ def test_rooms_open_only_downwards():
 
 def test_every_room_is_in_the_table():
     assert {room_of(file) for file in all_files()} == set(MAY_IMPORT)
+
+
+def test_who_verifies_certificates_shares_no_code_with_who_makes_them():
+    assert not crossed([file for file in (PACKAGE / "certify").glob("*.py") if file.stem != "__init__"])
+
+
+def test_every_file_of_certify_is_on_one_side():
+    files = {file.stem for file in (PACKAGE / "certify").rglob("*.py")} - {"__init__"}
+    assert sorted(files) == sorted(name for names in SIDES.values() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("cloud", "from neuronal.certify.bounds import OWN"),
+        ("cloud", "from neuronal.certify import bounds"),
+        ("cloud", "import neuronal.certify.bounds"),
+        ("cloud", "from neuronal.certify import certify_segment"),
+        ("cloud", "from neuronal.geometry.lowering import lower"),
+        ("check_scaling", "from neuronal.ops.sphere import direction"),
+        ("bounds", "from neuronal.certify.cloud import Cloud"),
+        ("statement", "from neuronal.certify.cloud import Cloud"),
+        ("evidence", "from neuronal.certify.cuts import Cut"),
+    ],
+)
+def test_an_import_from_the_other_side_is_found(tmp_path, file, line):
+    probe = tmp_path / f"{file}.py"
+    probe.write_text(f"from neuronal.certify.certificate import Certificate\nimport torch\n\ndef f():\n    {line}\n")
+    assert len(crossed([probe])) == 1
 
 
 def test_the_table_itself_has_no_way_back_up():

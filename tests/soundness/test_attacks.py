@@ -19,7 +19,7 @@ from neuronal.certify import (
     check,
 )
 from neuronal.certify.certificate import Certificate
-from neuronal.certify.segment import SegmentEvidence
+from neuronal.certify.evidence import SegmentEvidence
 from neuronal.certify.statement import SEGMENT, scaling
 from neuronal.convert import convert, fold_batch_norm
 from neuronal.geometry import affine_map

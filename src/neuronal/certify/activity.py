@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.certificate import Certificate, Verdict
+from neuronal.certify.evidence import LayerActivity, NetworkActivity
 from neuronal.certify.intervals import Interval, intervals
-from neuronal.certify.layer_activity import Box, LayerActivity, by_construction, certify_layer, inside
+from neuronal.certify.layer_activity import Box, by_construction, certify_layer, inside
 from neuronal.certify.statement import network_activity
 from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
 from neuronal.core.inference import call_on_copy, check_finite, evaluating
@@ -21,15 +22,6 @@ from neuronal.nn.farkas_block import FarkasResidual
 from neuronal.nn.standard import Plain, StandIn
 
 ROWS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkActivity:
-    """One record per ReLU, in the order they run; ``low`` and ``high`` are the box of the network's input."""
-
-    layers: tuple[LayerActivity, ...]
-    low: Tensor
-    high: Tensor
 
 
 def certify_activity(

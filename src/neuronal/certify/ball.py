@@ -8,8 +8,7 @@ generators), every value is at most |centre| + d + rest, and so is what gamma_n 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,8 @@ from torch import Tensor, nn
 from neuronal.certify.backward import Backward, Places
 from neuronal.certify.bounds import OWN, Bounds, gamma, plain_arithmetic
 from neuronal.certify.branch import Budget
-from neuronal.certify.certificate import REMARK, Certificate, Promise
+from neuronal.certify.certificate import Certificate, Promise
+from neuronal.certify.evidence import BallEvidence, Norm
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.certify.radius import largest_radius
 from neuronal.certify.statement import ball
@@ -25,38 +25,11 @@ from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum
 
-Norm = Literal[2, "inf"]
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
 ROUNDINGS = 2.0  # each rounding is counted so often, for the same reason
 UNITS = 128  # followed back at one bend, or as many as the input has numbers
 STEPS, STRIDE = 2, 0.5  # of the slopes, at the first radius whose margin is near 0
 NEAR = 0.01  # of the lead at the centre
-
-
-@dataclass(frozen=True, eq=False)
-class BallEvidence:
-    """What was found around the input.
-
-    Attributes:
-        x: The input, without a batch dimension.
-        label: The class the model predicts there.
-        norm: Of the ball.
-        radius: Proved: every input closer than or at this distance has the class ``label``.
-        region: Proved: within this distance the network is affine, and the class is the same.
-        slopes: Of the line below each unit, one tensor for each layer of ReLUs; with these the radius is proved. Any slopes
-            prove something that holds. Empty where the usual ones do.
-        region_only: Distance to the nearest kink or change of a pool's winner, up to rounding; not a bound by itself.
-        margin_only: Distance to the nearest other class of the affine map around ``x``, up to rounding.
-    """
-
-    x: Tensor
-    label: int
-    norm: Norm
-    radius: float
-    region: float
-    slopes: tuple[Tensor, ...]
-    region_only: float = field(metadata=REMARK)
-    margin_only: float = field(metadata=REMARK)
 
 
 def certify_ball(

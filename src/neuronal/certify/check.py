@@ -7,19 +7,22 @@ from contextlib import nullcontext
 
 from torch import nn
 
-from neuronal.certify.activity import NetworkActivity
-from neuronal.certify.ball import BallEvidence
 from neuronal.certify.certificate import Certificate, Confirmation, NotConfirmed
 from neuronal.certify.check_activity import check_network
 from neuronal.certify.check_class import check_ball, check_cone, check_hull, check_segment
 from neuronal.certify.check_layer_activity import check_layer
 from neuronal.certify.check_lipschitz import check_lipschitz
 from neuronal.certify.check_scaling import check_scaling
-from neuronal.certify.layer_activity import LayerActivity
-from neuronal.certify.lipschitz import LipschitzBall
-from neuronal.certify.scaling import Scaling
-from neuronal.certify.segment import SegmentEvidence
-from neuronal.certify.simplex import ConeEvidence, HullEvidence
+from neuronal.certify.evidence import (
+    BallEvidence,
+    ConeEvidence,
+    HullEvidence,
+    LayerActivity,
+    LipschitzBall,
+    NetworkActivity,
+    Scaling,
+    SegmentEvidence,
+)
 from neuronal.core.inference import NoRandomNumbers, evaluating, not_finite
 
 CHECKERS: dict[tuple[str, type], Callable[[Certificate, nn.Module], None]] = {

@@ -15,7 +15,7 @@ from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, require
 from neuronal.certify.exported import Mark, leaves, walk
 from neuronal.certify.statement import scaling
 from neuronal.core.inference import call_on_copy
-from neuronal.geometry.precision import all_digits
+from neuronal.core.precision import all_digits
 
 
 def check_scaling(certificate: Certificate, model: nn.Module) -> None:

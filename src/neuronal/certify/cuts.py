@@ -9,31 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.bounds import Bounds, Images, plain_arithmetic
 from neuronal.certify.branch import Budget, Prover, classes_of, combine
+from neuronal.certify.evidence import Cut
 from neuronal.geometry.program import Kink, Maximum, Step, bent
 
 DEEPEST = 1000  # cuts one inside the other
 ROUNDINGS = 3 * DEEPEST  # each cut rounds a coordinate three times: 1 - t, a product, a sum of what is not negative
 # Closer to a vertex, as a share of the edge, or to zero, as a share of the largest value, it is rounding that bends.
 NEXT_TO, NOTHING = 1e-9, 1e-13
-
-
-class Cut(NamedTuple):
-    """The k-th cut of a part: ``node`` is cut at (1 - t) v_i + t v_j, which makes the nodes 2 k + 1 and 2 k + 2.
-
-    The first has the new vertex in place of v_i, the second in place of v_j. Node 0 is the part itself.
-    """
-
-    node: int
-    i: int
-    j: int
-    t: float
 
 
 @dataclass(eq=False)

@@ -10,7 +10,6 @@ Here: what a rule sees and says. The rules themselves are in :mod:`neuronal.cert
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -34,20 +33,6 @@ REPAIRS = {
     "state": "keep nothing from call to call in evaluation",
     "operation": "leave it out, or put a norm with eps = 0 before it",
 }
-
-
-@dataclass(frozen=True)
-class Break:
-    """A module that breaks a promise, such as one without a degree: where, which, why, and what would repair it."""
-
-    path: str
-    module: str
-    reason: str
-    repair: str
-
-    def __str__(self) -> str:
-        place = f"{self.module} at '{self.path}'" if self.path else self.module
-        return f"{place} {self.reason}" + (f": {self.repair}" if self.repair else "")
 
 
 class Call:

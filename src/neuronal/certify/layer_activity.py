@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.bounds import OWN
-from neuronal.certify.certificate import REMARK, Certificate, Verdict
+from neuronal.certify.certificate import Certificate
+from neuronal.certify.evidence import LayerActivity
 from neuronal.certify.multipliers import (
     exact_multipliers,
     is_exact,
@@ -24,42 +25,6 @@ from neuronal.core.inference import call_on_copy, evaluating
 Box = tuple[Tensor | float, Tensor | float]
 # Sides of the boxes an input that silences a layer is looked for in, when no box is given.
 SEARCHED = (1.0, 1e3, 1e6)
-
-
-@dataclass(frozen=True, eq=False)
-class LayerActivity:
-    """What is known of one layer, or of one ReLU of a network.
-
-    Attributes:
-        path: Of the layer inside the model; '' for the layer itself.
-        units: How many; channels of a convolution.
-        verdict: As in a certificate.
-        reason: How it was shown, or why not.
-        by: ``construction`` (a Farkas layer: in real numbers the last row is exactly minus the sum of the others),
-            ``rationals`` (multipliers that cancel the weights exactly), ``box`` (multipliers, on the box), ``interval``
-            (one unit is always active), or ''.
-        multipliers: One per unit, not negative. In rationals where they have to be exact.
-        margin: The largest unit exceeds the cutoff by at least this.
-        low, high: The box of the layer's inputs, one number per column of its matrix; None for everywhere.
-        cutoff: Units count as active above it.
-        radius: Largest |x| (in any coordinate) up to which the multipliers hold for the rounded weights too.
-        dead_on_box: Units that no input of the box makes active; None where there is no box.
-        dead_on_data: Units that no input of the data makes active; None where there are no data.
-    """
-
-    path: str = field(metadata=REMARK)
-    units: int
-    verdict: Verdict
-    reason: str = field(metadata=REMARK)
-    by: str = ""
-    multipliers: Tensor | tuple[Fraction, ...] | None = None
-    margin: float | None = field(default=None, metadata=REMARK)
-    low: Tensor | None = None
-    high: Tensor | None = None
-    cutoff: float = 0.0
-    radius: float | None = field(default=None, metadata=REMARK)
-    dead_on_box: tuple[int, ...] | None = None
-    dead_on_data: tuple[int, ...] | None = field(default=None, metadata=REMARK)
 
 
 def certify_layer(

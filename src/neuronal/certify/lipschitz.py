@@ -7,13 +7,14 @@ too: with coupling <= 0 their units move no further than what comes in.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, sqrt
 
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.certificate import REMARK, Certificate, Verdict
+from neuronal.certify.certificate import Certificate, Verdict
+from neuronal.certify.evidence import LipschitzBall
 from neuronal.certify.norms import SPARE
 from neuronal.certify.statement import ball
 from neuronal.certify.stretch import Stretch, stretched
@@ -45,18 +46,6 @@ class Lipschitz:
 
     bound: float
     steps: tuple[Factor, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class LipschitzBall:
-    """Evidence for a ball of one class: logits at ``x``, and how far they may be off."""
-
-    x: Tensor
-    label: int
-    norm: int
-    radius: float
-    margin: float = field(metadata=REMARK)
-    error: float = field(metadata=REMARK)
 
 
 def lipschitz_bound(model: nn.Module, example: Tensor) -> Lipschitz:

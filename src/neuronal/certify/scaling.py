@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
 from fractions import Fraction
 from math import expm1, log, log2
 from typing import Any
@@ -14,9 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.certify.certificate import REMARK, Certificate
+from neuronal.certify.certificate import Certificate
 from neuronal.certify.degree_rules import Degrees, degree_of_result
-from neuronal.certify.degrees import NONE, ONE, REPAIRS, Break, Call, show
+from neuronal.certify.degrees import NONE, ONE, REPAIRS, Call, show
+from neuronal.certify.evidence import Break, Degree, Scaling
 from neuronal.certify.statement import scaling
 from neuronal.core.inference import call_on_copy, check_finite, evaluating, is_random, memory
 from neuronal.geometry.trace import Exits, places
@@ -31,39 +31,6 @@ SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "ra
 SHAPED |= {"new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided"}
 # Operations that fill nothing in: what is written there first decides the degree.
 UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
-
-
-@dataclass(frozen=True)
-class Degree:
-    """An operation that depends on the input, and the degree of its result."""
-
-    path: str
-    operation: str
-    degree: Fraction
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """Evidence about scaling.
-
-    Attributes:
-        degree: d in f(s x) = s^d f(x); None when there is none.
-        shape: Of one input; the proof is about inputs of this shape.
-        steps: Every operation with its degree, in order. Behind a break, degrees are those of the repaired network.
-        breaks: What has no degree, with reason and repair, in order.
-        zeros: Modules that fit only because some of their constants are exactly zero now, such as a bias that training
-            would move. Not part of the structure.
-        scale: For a refuted statement: the s at which the witness shows it.
-        deviation: How far f(s x) is then from every multiple of f(x) a degree allows, relative to its size.
-    """
-
-    degree: Fraction | None
-    shape: tuple[int, ...]
-    steps: tuple[Degree, ...] = field(default=(), metadata=REMARK)
-    breaks: tuple[Break, ...] = field(default=(), metadata=REMARK)
-    zeros: tuple[str, ...] = field(default=(), metadata=REMARK)
-    scale: float | None = None
-    deviation: float | None = field(default=None, metadata=REMARK)
 
 
 def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certificate:

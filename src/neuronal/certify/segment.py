@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from time import monotonic
 
 import torch
@@ -10,36 +9,14 @@ from torch import Tensor, nn
 
 from neuronal.certify.bounds import plain_arithmetic
 from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
-from neuronal.certify.certificate import REMARK, Certificate, Promise
+from neuronal.certify.certificate import Certificate, Promise
+from neuronal.certify.evidence import SegmentEvidence
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.certify.statement import SEGMENT
 from neuronal.geometry.lowering import NotPiecewiseLinear
 from neuronal.geometry.segment import pieces
 
 GRID = 2.0**50  # ends of intervals are multiples of 1 / GRID, so that t and 1 - t are both exact
-
-
-@dataclass(frozen=True, eq=False)
-class SegmentEvidence:
-    r"""What was found on the segment :math:`(1 - t)\, a + t\, b`.
-
-    Attributes:
-        a: Its start, without a batch dimension.
-        b: Its end.
-        label: The class the model predicts at ``a``.
-        intervals: Parts of [0, 1] on which this class is proved, (number, 2), in order; together all of it if certified.
-        other: The class the model predicts at the witness, if refuted.
-        t: Where the witness is.
-        bounds: How many parts were looked at.
-    """
-
-    a: Tensor
-    b: Tensor
-    label: int
-    intervals: Tensor
-    other: int | None = None
-    t: float | None = None
-    bounds: int = field(default=0, metadata=REMARK)
 
 
 def certify_segment(

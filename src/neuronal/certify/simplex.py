@@ -2,52 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from time import monotonic
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
-from neuronal.certify.certificate import REMARK, Certificate, Promise, Verdict
-from neuronal.certify.cuts import Cut, Cutter
+from neuronal.certify.certificate import Certificate, Promise, Verdict
+from neuronal.certify.cuts import Cutter
+from neuronal.certify.evidence import ConeEvidence, Cut, HullEvidence
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
 from neuronal.certify.scaling import certify_scaling
 from neuronal.certify.statement import CONE, HULL
 from neuronal.geometry.lowering import NotPiecewiseLinear
-
-
-@dataclass(frozen=True, eq=False)
-class HullEvidence:
-    """What was found on the convex hull.
-
-    Attributes:
-        points: The inputs, one row each.
-        label: The class the model predicts at the first.
-        parts: Sub-simplices on which this class is proved, by the weights of the inputs at their vertices:
-            (number, vertices, inputs). Together they are everything if certified.
-        cuts: For each part how it was cut further, where the network bends, and every node left is proved; none if the
-            part is proved as it is.
-        other: The class the model predicts at the witness, if refuted.
-        where: The weights of the inputs at the witness.
-        bounds: How many parts were looked at.
-    """
-
-    points: Tensor
-    label: int
-    parts: Tensor
-    cuts: tuple[tuple[Cut, ...], ...] = ()
-    other: int | None = None
-    where: Tensor | None = None
-    bounds: int = field(default=0, metadata=REMARK)
-
-
-@dataclass(frozen=True, eq=False)
-class ConeEvidence:
-    """A cone is the hull and all its multiples: ``hull`` proves the one, ``scaling`` that multiples change nothing."""
-
-    hull: Certificate
-    scaling: Certificate
 
 
 def certify_hull(

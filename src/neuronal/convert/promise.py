@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from neuronal.certify.degrees import ONE, Break
+from neuronal.certify.degrees import ONE
+from neuronal.certify.evidence import Break
 from neuronal.certify.layer_activity import by_construction
 from neuronal.certify.scaling import certify_scaling, degree_and_breaks, departure
 from neuronal.certify.units import FARKAS, units_of

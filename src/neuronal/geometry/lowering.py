@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.core.inference import call_on_copy, check_finite, evaluating
-from neuronal.geometry.precision import all_digits
+from neuronal.core.precision import all_digits
 from neuronal.geometry.program import Program, Step
 from neuronal.geometry.recorder import ROWS, NotPiecewiseLinear, Recorder
 from neuronal.geometry.rules.affine import AFFINE

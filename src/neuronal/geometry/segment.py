@@ -13,8 +13,8 @@ from itertools import chain, pairwise
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.precision import all_digits
 from neuronal.geometry.lowering import as_batch, lower
-from neuronal.geometry.precision import all_digits
 from neuronal.geometry.program import Kink, Maximum, Program, Step, bent, evaluate
 
 # A part of this many bytes stays near the processor on its way through the network; larger ones are slower.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from neuronal.geometry.precision import all_digits
+from neuronal.core.precision import all_digits
 
 
 def short():
