@@ -262,6 +262,24 @@ def test_compare_takes_folders_tables_and_points(call, tmp_path):
         assert call("compare", "--data", data, *quick)[0] == 0
 
 
+@pytest.mark.parametrize("path", ["./mine", "my data/mine", "absolute"])
+def test_a_folder_of_parquet_files_is_a_dataset_wherever_one_is_asked_for(call, tmp_path, path):
+    path = str(tmp_path / "mine") if path == "absolute" else path
+    _, _, images, _ = write_set(tmp_path, path, num_train=100, num_test=20, shape=(1, 8, 8))
+    assert load(path).test.stored.numpy().tolist() == images.tolist()
+    assert json.loads(call("data", "info", path, "--json")[1])["train"] == 100
+    fields = [f"data={path}", "model=fcn", "widths=8", "epochs=1"]
+    for words in (
+        ["data", "verify", path],
+        ["compare", "--data", path, "--neurons", "zero_bias", *QUICK.split()],
+        ["train", "digits", "--name", "one", *(word for field in fields for word in ("--set", field))],
+        ["sweep", "digits", "--engine", "here", *(word for field in fields for word in ("--grid", field))],
+        ["audit", "runs/one/model.safetensors", "--data", path, "--rows", "4", "--pairs", "2"],
+    ):
+        code, _, err = call(*words)
+        assert code == 0, err
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     torch.manual_seed(0)

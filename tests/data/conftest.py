@@ -12,6 +12,17 @@ def cache(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def new_process(monkeypatch):
+    """Call it, and nothing that this process has loaded is remembered, as in another process."""
+
+    def forget():
+        monkeypatch.setattr("neuronal.data.catalogue._LOADED", {})
+
+    forget()
+    return forget
+
+
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     folder = tmp_path / "data"

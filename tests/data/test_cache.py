@@ -14,9 +14,14 @@ from tests.data.made_up import write_set
 
 
 @pytest.fixture
-def only_from_cache(monkeypatch):
-    """Call it, and reading images again fails the test."""
-    return lambda: monkeypatch.setattr("neuronal.data.parquet.decode", lambda *_: pytest.fail("decoded again"))
+def only_from_cache(monkeypatch, new_process):
+    """Call it, and another process begins, in which reading images fails the test."""
+
+    def start():
+        new_process()
+        monkeypatch.setattr("neuronal.data.parquet.decode", lambda *_: pytest.fail("decoded again"))
+
+    return start
 
 
 def entry(cache):
@@ -79,17 +84,19 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("what", DAMAGES)
-def test_a_damaged_entry_is_noticed_said_and_made_anew(root, cache, what):
+def test_a_damaged_entry_is_noticed_said_and_made_anew(root, cache, what, new_process):
     write_set(root)
     first = load("mnist")
     name, damage = DAMAGES[what]
     pixels = first.train.stored.clone()
     damage(entry(cache) / name)
+    new_process()
     with pytest.warns(UserWarning, match=r"damaged \(.*\); made anew from its source") as said:
         again = load("mnist")
     assert len(said) == 1
     assert "\n" not in str(said[0].message)
     assert again.train.stored.equal(pixels)
+    new_process()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert load("mnist").classes == tuple("0123456789")

@@ -121,14 +121,16 @@ def test_many_classes_take_no_more_memory_than_rows(tmp_path):
     assert time.process_time() - started < 10
 
 
-def test_an_entry_of_the_cache_without_its_checksum_is_made_anew(tmp_path, cache):
+def test_an_entry_of_the_cache_without_its_checksum_is_made_anew(tmp_path, cache, new_process):
     write_folders(tmp_path / "set")
     load(str(tmp_path / "set"))
     (entry,) = cache.iterdir()
     (entry / "seal.json").unlink()
+    new_process()
     with pytest.warns(UserWarning, match="made anew"):
         load(str(tmp_path / "set"))
     assert (entry / "seal.json").exists()
     (entry / "seal.json").write_text("[" * 200_000)
+    new_process()
     with pytest.warns(UserWarning, match="made anew"):
         load(str(tmp_path / "set"))

@@ -69,8 +69,12 @@ def expanded(path: str | Path) -> Path:
 
 def entry_name(name: str, files: Sequence[Path]) -> str:
     """Folder of a set's entry below the cache."""
-    stats = [(str(file.resolve()), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
-    return f"{name[:100]}-{json_checksum([_VERSION, stats])[:16]}"
+    return f"{name[:100]}-{json_checksum([_VERSION, stamps(files)])[:16]}"
+
+
+def stamps(files: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
+    """Path, size and time of each file: what changes when a file does."""
+    return tuple((str(file.resolve()), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files)
 
 
 def checksum(arrays: Arrays) -> str:

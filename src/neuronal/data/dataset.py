@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
@@ -131,10 +132,36 @@ class Dataset:
         """What a network for this set puts out: one number per class, or the one number to predict."""
         return len(self.classes) if self.task == "classification" else 1
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Inputs and answers of both splits, as they are stored."""
+        return self.train.stored, self.train.answers, self.test.stored, self.test.answers
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.tensors)
+
+    @property
+    def version(self) -> int:
+        """Grows whenever a tensor is written to in place; writing through numpy is not noticed."""
+        return sum(0 if part.is_inference() else part._version for part in self.tensors)
+
     def checksum(self) -> str:
-        """Sixteen characters that differ when an input, an answer or a class does; scaling does not count."""
+        """Sixteen characters that differ when an input, an answer or a class does; scaling does not count.
+
+        Computed once, and again after a tensor was written to.
+        """
+        if (now := self.version) not in self._checksums:
+            self._checksums[now] = self._checksum()
+        return self._checksums[now]
+
+    @cached_property
+    def _checksums(self) -> dict[int, str]:
+        return {}
+
+    def _checksum(self) -> str:
         digest = hashlib.sha256(json.dumps(self.classes).encode())
-        for part in (self.train.stored, self.train.answers, self.test.stored, self.test.answers):
+        for part in self.tensors:
             digest.update(f"{tuple(part.shape)}{part.dtype}".encode())
             digest.update(part.cpu().contiguous().numpy().reshape(-1).view("uint8").data)
         return digest.hexdigest()[:16]
