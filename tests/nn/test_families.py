@@ -2,12 +2,14 @@
 
 import copy
 from inspect import signature
+from itertools import product
 
 import pytest
 import torch
 from torch import nn
 
 from neuronal.names import UnknownName
+from neuronal.nn import FarkasLayer, GeometricLayer, ImplicitBiasLayer
 from neuronal.nn.families import FAMILIES, family
 from tests.nn.test_every_layer import SHAPES
 
@@ -20,6 +22,15 @@ def test_the_table_and_its_names():
     assert next(iter(FAMILIES)) == "standard"
     with pytest.raises(UnknownName, match=r"Unknown neuron 'zerobias'. Did you mean 'zero_bias'\?"):
         family("zerobias")
+
+
+@pytest.mark.parametrize("base", [GeometricLayer, FarkasLayer, ImplicitBiasLayer])
+def test_a_base_class_is_that_of_its_four_layers_and_no_layer_itself(base):
+    for name, kind in product(FAMILIES, SHAPES):
+        is_own = name.replace("_", "") == base.__name__.removesuffix("Layer").lower()
+        assert issubclass(getattr(FAMILIES[name], kind), base) == is_own
+    with pytest.raises(TypeError, match=f"{base.__name__} is the base class of layers"):
+        base(2, 3)
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)

@@ -15,11 +15,10 @@ from torch import Tensor, nn
 
 from neuronal.attacks.result import Attacked
 from neuronal.geometry.trace import outputs
-from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
+from neuronal.nn.implicit_bias import ImplicitBiasLayer
 
 SLACK = 0.01
 """Differences of accuracy up to this are not held against a network: attacks are random, and samples few."""
-_SOLVED = (ImplicitBiasLinear, ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d)
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,6 @@ def tighter(model: nn.Module, factor: float) -> nn.Module:
     """A copy whose implicit-bias layers are solved to a tolerance so many times smaller; float32 could not promise that."""
     copy = deepcopy(model)
     for module in copy.modules():
-        if isinstance(module, _SOLVED):
+        if isinstance(module, ImplicitBiasLayer):
             module.tolerance = module.tolerance / factor
     return InFloat64(copy)

@@ -13,11 +13,12 @@ from neuronal.certify.evidence import LayerActivity, NetworkActivity
 from neuronal.certify.intervals import Interval, intervals
 from neuronal.certify.layer_activity import Box, by_construction, certify_layer, inside
 from neuronal.certify.statement import network_activity
-from neuronal.certify.units import FARKAS, Units, is_as_named, ungrouped, units_of
+from neuronal.certify.units import Units, is_as_named, ungrouped, units_of
 from neuronal.core.inference import call_on_copy, check_finite, evaluating
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
 from neuronal.geometry.trace import watching_relus
+from neuronal.nn.farkas import FarkasLayer
 from neuronal.nn.farkas_block import FarkasResidual
 from neuronal.nn.standard import Plain, StandIn
 
@@ -238,7 +239,7 @@ def _built(
         margin = cutoff + one.margin + two.margin
         return replace(one, margin=margin, radius=None) if margin > 0 else None
     layer = model.get_submodule(made[value][0].path)
-    if not isinstance(layer, FARKAS | FarkasResidual) or not is_as_named(layer):
+    if not isinstance(layer, FarkasLayer | FarkasResidual) or not is_as_named(layer):
         return None
     return by_construction(units_of(layer), cutoff)
 

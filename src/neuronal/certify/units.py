@@ -8,15 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuronal.nn.farkas import Balance, FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
+from neuronal.nn.farkas import Balance, FarkasLayer
 from neuronal.nn.farkas_block import FarkasResidual
-from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
-from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
+from neuronal.nn.geometric import GeometricLayer
+from neuronal.nn.implicit_bias import ImplicitBiasLayer
 
 Grouped = nn.Conv1d | nn.Conv2d | nn.Conv3d
-GEOMETRIC = GeometricLinear | GeometricConv1d | GeometricConv2d | GeometricConv3d
-FARKAS = FarkasLinear | FarkasConv1d | FarkasConv2d | FarkasConv3d
-IMPLICIT = ImplicitBiasLinear | ImplicitBiasConv1d | ImplicitBiasConv2d | ImplicitBiasConv3d
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def units_of(layer: nn.Module) -> Units:
     Raises:
         TypeError: The layer's units are not affine functions of its input, or it has none.
     """
-    if isinstance(layer, IMPLICIT):
+    if isinstance(layer, ImplicitBiasLayer):
         raise TypeError(
             f"{type(layer).__name__} is not affine: its units depend on each other. certify_activity knows linear, "
             "convolutional, zero-bias, geometric and Farkas layers."
@@ -78,11 +75,11 @@ def units_of(layer: nn.Module) -> Units:
         )
     if isinstance(layer, FarkasResidual):
         return _closing(layer)
-    if isinstance(layer, FARKAS):
+    if isinstance(layer, FarkasLayer):
         return _with_multipliers(layer.balance, _plain(layer, _farkas_weight(layer), layer.bias))
-    if isinstance(layer, GEOMETRIC) and layer.activation == "relu":
+    if isinstance(layer, GeometricLayer) and layer.activation == "relu":
         return _plain(layer, layer.direction().view(layer.weight.shape), layer.offset)
-    if isinstance(layer, nn.Linear | Grouped | GEOMETRIC) or hasattr(layer, "_plain"):
+    if isinstance(layer, nn.Linear | Grouped | GeometricLayer) or hasattr(layer, "_plain"):
         return _plain(layer, layer.weight, layer.bias)  # type: ignore[arg-type]
     raise TypeError(
         f"certify_activity needs a layer with units (linear, convolutional, zero-bias, geometric, Farkas) or a model and "
@@ -95,7 +92,7 @@ def _plain(layer: Any, weight: Tensor, bias: Tensor | None) -> Units:
     bias = torch.zeros(len(weight), dtype=torch.float64) if bias is None else bias.detach().double().cpu()
     if weight.dim() == 2:
         return Units(weight, bias)
-    groups = 1 if isinstance(layer, FARKAS) else layer.groups
+    groups = 1 if isinstance(layer, FarkasLayer) else layer.groups
     full = ungrouped(weight, groups)
     padding = layer.padding if isinstance(layer.padding, tuple) else (1 if layer.padding == "same" else 0,)
     is_padded = layer.padding_mode == "zeros" and any(padding)

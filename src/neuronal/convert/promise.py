@@ -17,11 +17,12 @@ from neuronal.certify.degrees import ONE
 from neuronal.certify.evidence import Break
 from neuronal.certify.layer_activity import by_construction
 from neuronal.certify.scaling import certify_scaling, degree_and_breaks, departure
-from neuronal.certify.units import FARKAS, units_of
+from neuronal.certify.units import units_of
 from neuronal.convert.fold import batch_norms
 from neuronal.convert.replace import replaced
 from neuronal.convert.sources import input_shape
 from neuronal.core.inference import call_on_copy, evaluating
+from neuronal.nn.farkas import FarkasLayer
 
 if TYPE_CHECKING:
     from neuronal.convert.convert import Change
@@ -140,7 +141,7 @@ def _activity(model: nn.Module, changes: Sequence[Change]) -> Promise:
     layers = [(c, model.get_submodule(c.path)) for c in changes if "the output layer" not in c.note]
     breaks = []
     for change, layer in layers:
-        if not isinstance(layer, FARKAS):
+        if not isinstance(layer, FarkasLayer):
             breaks.append(Break(change.path, change.before, change.note, ""))
         elif by_construction(units_of(layer), layer.balance.cutoff) is None:
             breaks.append(Break(change.path, change.after, "has no bias, so all units may be at 0", ""))

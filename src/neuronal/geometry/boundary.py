@@ -12,14 +12,12 @@ from neuronal.geometry.affine import region_of
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.pattern import Bend, bends_of
 from neuronal.geometry.program import Kink, Maximum, Program, Step, bent
-from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
-from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
+from neuronal.nn.geometric import GeometricLayer
+from neuronal.nn.implicit_bias import ImplicitBiasLayer
 from neuronal.ops.hinge import Hinge, hinge
 
 # Directions that go through the network together, in bytes of what is alive of them.
 PART = 2**23
-GEOMETRIC = (GeometricLinear, GeometricConv1d, GeometricConv2d, GeometricConv3d)
-IMPLICIT = (ImplicitBiasLinear, ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d)
 DUAL = {1.0: torch.inf, 2.0: 2.0, torch.inf: 1.0}
 
 
@@ -38,13 +36,13 @@ def boundaries(model: nn.Module, layer: str | nn.Module) -> Hinge:
     """
     module = model.get_submodule(layer) if isinstance(layer, str) else layer
     weight = getattr(module, "weight", None)
-    if isinstance(module, IMPLICIT) or not isinstance(weight, Tensor) or weight.dim() < 2:
+    if isinstance(module, ImplicitBiasLayer) or not isinstance(weight, Tensor) or weight.dim() < 2:
         raise ValueError(
             "boundaries needs a Linear or convolution, plain or zero-bias, geometric or Farkas (not grouped), "
             f"got {type(module).__name__}."
         )
     with torch.no_grad():
-        if isinstance(module, GEOMETRIC) and module.activation is not None:
+        if isinstance(module, GeometricLayer) and module.activation is not None:
             return hinge(module.direction(), module.offset)
         return hinge(weight, module.bias)  # type: ignore[arg-type]
 

@@ -11,8 +11,8 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from neuronal.models.classifier import Classifier
 from neuronal.names import find
-from neuronal.nn.farkas import Balance, FarkasConv2d, FarkasLinear
-from neuronal.nn.geometric import GeometricConv2d, GeometricLinear
+from neuronal.nn.farkas import Balance, FarkasLayer
+from neuronal.nn.geometric import GeometricLayer
 
 STARTS = {
     "usual": "as the layers start by themselves",
@@ -39,10 +39,10 @@ def started(model: Classifier, start: str) -> Classifier:
     if start == "usual":
         return model
     for layer in model.modules():
-        if isinstance(layer, GeometricLinear | GeometricConv2d):
+        if isinstance(layer, GeometricLayer):
             layer.init = "published" if start == "glorot" else "sphere"
             layer.reset_parameters()
-        elif isinstance(layer, FarkasLinear | FarkasConv2d):
+        elif isinstance(layer, FarkasLayer):
             _DRAWN[start](layer.rows)
         elif isinstance(layer, Balance):
             for bias in (layer.offsets, layer.last if layer.rule == "max" else None):

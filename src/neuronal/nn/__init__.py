@@ -1,13 +1,14 @@
 """Layers: one neuron model per file, drop-in for ``torch.nn``."""
 
 from neuronal.core.decay import decay_groups
-from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLinear
+from neuronal.nn.farkas import FarkasConv1d, FarkasConv2d, FarkasConv3d, FarkasLayer, FarkasLinear
 from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasBottleneck, FarkasResidual
-from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLayer, GeometricLinear
 from neuronal.nn.implicit_bias import (
     ImplicitBiasConv1d,
     ImplicitBiasConv2d,
     ImplicitBiasConv3d,
+    ImplicitBiasLayer,
     ImplicitBiasLinear,
 )
 from neuronal.nn.norm import ChannelScale, InputMeanNorm, MeanOnlyBatchNorm
@@ -29,15 +30,18 @@ __all__ = [
     "FarkasConv1d",
     "FarkasConv2d",
     "FarkasConv3d",
+    "FarkasLayer",
     "FarkasLinear",
     "FarkasResidual",
     "GeometricConv1d",
     "GeometricConv2d",
     "GeometricConv3d",
+    "GeometricLayer",
     "GeometricLinear",
     "ImplicitBiasConv1d",
     "ImplicitBiasConv2d",
     "ImplicitBiasConv3d",
+    "ImplicitBiasLayer",
     "ImplicitBiasLinear",
     "InputMeanNorm",
     "MeanOnlyBatchNorm",

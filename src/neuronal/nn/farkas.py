@@ -180,8 +180,8 @@ class Balance(nn.Module):
         return options + (", learn_multipliers=True" if self.log_multipliers is not None else "")
 
 
-class _Farkas(ComputedMap):
-    """What the four layers share; see :class:`FarkasLinear`."""
+class FarkasLayer(ComputedMap):
+    """Base class of the four layers, for ``isinstance``; see :class:`FarkasLinear`."""
 
     decayed: ClassVar[tuple[str, ...]] = ("rows",)
     _takes_complex: ClassVar[bool] = False
@@ -301,7 +301,7 @@ def need_two(name: str, count: int, instead: str) -> None:
         raise ValueError(f"{name} needs at least 2 outputs (one balances the others), got {count}. Use {instead}.")
 
 
-class FarkasLinear(_Farkas, LinearShape):
+class FarkasLinear(FarkasLayer, LinearShape):
     r"""Units of which at least one is active for every input.
 
     .. math::
@@ -345,13 +345,13 @@ class FarkasLinear(_Farkas, LinearShape):
     """
 
 
-class FarkasConv1d(_Farkas, Conv1dShape):
+class FarkasConv1d(FarkasLayer, Conv1dShape):
     """``nn.Conv1d`` with the units of :class:`FarkasLinear`; the promise holds at every position."""
 
 
-class FarkasConv2d(_Farkas, Conv2dShape):
+class FarkasConv2d(FarkasLayer, Conv2dShape):
     """``nn.Conv2d`` with the units of :class:`FarkasLinear`; the promise holds at every position."""
 
 
-class FarkasConv3d(_Farkas, Conv3dShape):
+class FarkasConv3d(FarkasLayer, Conv3dShape):
     """``nn.Conv3d`` with the units of :class:`FarkasLinear`; the promise holds at every position."""

@@ -18,8 +18,8 @@ from neuronal.ops.sphere import angles_of, direction, weight_and_bias
 Init = Literal["sphere", "published"]
 
 
-class _Geometric(ComputedMap):
-    """What the four layers share; see :class:`GeometricLinear`."""
+class GeometricLayer(ComputedMap):
+    """Base class of the four layers, for ``isinstance``; see :class:`GeometricLinear`."""
 
     decayed: ClassVar[tuple[str, ...]] = ("scale",)
     undecayable: ClassVar[tuple[str, ...]] = ("delta",)
@@ -220,7 +220,7 @@ class _Geometric(ComputedMap):
         return super().extra_repr() + options + ("" if self.init == "sphere" else f", init={self.init!r}")
 
 
-class GeometricLinear(_Geometric, LinearShape):
+class GeometricLinear(GeometricLayer, LinearShape):
     r"""Units placed by direction, offset and scale.
 
     .. math:: y_i = r_i \,(u(\theta_i)^\top x + \lambda_i), \qquad \|u(\theta_i)\| = 1
@@ -272,13 +272,13 @@ class GeometricLinear(_Geometric, LinearShape):
     """
 
 
-class GeometricConv1d(_Geometric, Conv1dShape):
+class GeometricConv1d(GeometricLayer, Conv1dShape):
     """``nn.Conv1d`` with the units of :class:`GeometricLinear`; the direction is that of a whole filter."""
 
 
-class GeometricConv2d(_Geometric, Conv2dShape):
+class GeometricConv2d(GeometricLayer, Conv2dShape):
     """``nn.Conv2d`` with the units of :class:`GeometricLinear`; the direction is that of a whole filter."""
 
 
-class GeometricConv3d(_Geometric, Conv3dShape):
+class GeometricConv3d(GeometricLayer, Conv3dShape):
     """``nn.Conv3d`` with the units of :class:`GeometricLinear`; the direction is that of a whole filter."""

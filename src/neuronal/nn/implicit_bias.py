@@ -20,8 +20,8 @@ from neuronal.ops.mean_field import UNIQUE_BELOW, Solution, check_unique, solve,
 _MOST = 0.9 * UNIQUE_BELOW
 
 
-class _ImplicitBias(StandIn):
-    """What the four layers share; see :class:`ImplicitBiasLinear`."""
+class ImplicitBiasLayer(StandIn):
+    """Base class of the four layers, for ``isinstance``; see :class:`ImplicitBiasLinear`."""
 
     _takes_complex: ClassVar[bool] = False
 
@@ -220,7 +220,7 @@ def _for_rows(rows: Tensor, *numbers: Tensor) -> tuple[Tensor, ...]:
     return tuple(t.repeat(rows.shape[0] // t.shape[0]) for t in numbers)
 
 
-class ImplicitBiasLinear(_ImplicitBias, LinearShape):
+class ImplicitBiasLinear(ImplicitBiasLayer, LinearShape):
     r"""Units whose bias depends on the other units of the layer.
 
     .. math:: z_i = a_i - \lambda\, \frac1N \sum_k \tanh(p\,(z_k - z_i)), \qquad a = W x + b
@@ -271,13 +271,13 @@ class ImplicitBiasLinear(_ImplicitBias, LinearShape):
     """
 
 
-class ImplicitBiasConv1d(_ImplicitBias, Conv1dShape):
+class ImplicitBiasConv1d(ImplicitBiasLayer, Conv1dShape):
     """``nn.Conv1d`` with the units of :class:`ImplicitBiasLinear`, coupled over all positions of a channel of a sample."""
 
 
-class ImplicitBiasConv2d(_ImplicitBias, Conv2dShape):
+class ImplicitBiasConv2d(ImplicitBiasLayer, Conv2dShape):
     """``nn.Conv2d`` with the units of :class:`ImplicitBiasLinear`, coupled over all positions of a channel of a sample."""
 
 
-class ImplicitBiasConv3d(_ImplicitBias, Conv3dShape):
+class ImplicitBiasConv3d(ImplicitBiasLayer, Conv3dShape):
     """``nn.Conv3d`` with the units of :class:`ImplicitBiasLinear`, coupled over all positions of a channel of a sample."""

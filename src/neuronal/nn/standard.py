@@ -95,6 +95,10 @@ class StandIn(nn.Module):
     _takes_complex: ClassVar[bool] = True
 
     def __init__(self, *sizes: int) -> None:
+        if not hasattr(self, "_plain"):
+            raise TypeError(
+                f"{type(self).__name__} is the base class of layers, and no layer itself. Use one of those."
+            )
         super().__init__()
         check_sizes(type(self), *sizes)
 

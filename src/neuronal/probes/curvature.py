@@ -18,10 +18,9 @@ from torch.nn import functional as F
 
 from neuronal.core.inference import call_on_copy, check_module, evaluating
 from neuronal.data.dataset import Split
-from neuronal.nn.implicit_bias import ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d, ImplicitBiasLinear
+from neuronal.nn.implicit_bias import ImplicitBiasLayer
 
 ROWS, DRAWS, STEP = 256, 10, 1e-3
-_SOLVED = (ImplicitBiasLinear, ImplicitBiasConv1d, ImplicitBiasConv2d, ImplicitBiasConv3d)
 
 
 def curvature(
@@ -45,7 +44,7 @@ def curvature(
     check_module(model)
     precise = deepcopy(model).double()
     for module in precise.modules():
-        if isinstance(module, _SOLVED):
+        if isinstance(module, ImplicitBiasLayer):
             module.tolerance = 1e-9
     device = next(precise.parameters()).device
     generator = torch.Generator().manual_seed(seed)

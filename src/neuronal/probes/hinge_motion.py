@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuronal.nn.geometric import GeometricConv1d, GeometricConv2d, GeometricConv3d, GeometricLinear
+from neuronal.nn.geometric import GeometricLayer
 from neuronal.nn.norm import InputMeanNorm
 from neuronal.nn.standard import StandIn
 from neuronal.ops.hinge import Hinge
 from neuronal.ops.sphere import direction
 
-_GEOMETRIC = (GeometricLinear, GeometricConv1d, GeometricConv2d, GeometricConv3d)
 _PLAIN = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 STEPS, PLACES = 400, 40
@@ -189,7 +188,7 @@ class _Watched:
     def values(self) -> dict[str, Tensor]:
         """Copies of all that decides where the boundaries are."""
         layer, norm = self.layer, self.norm
-        if isinstance(layer, _GEOMETRIC) and layer.delta is not None:
+        if isinstance(layer, GeometricLayer) and layer.delta is not None:
             # Behind the ReLU a scale, of whatever sign, has nothing to do with the boundary.
             scale = None if layer.activation == "relu" else layer.scale
             found = {"delta": layer.delta, "offset": layer.offset, "scale": scale}
