@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from benchmarks.cases import Case, Comparison, Prepared, Row, ratio_row
 from benchmarks.timing import Setting, against
+from neuronal.core.words import counted
 from neuronal.data import Augment, Split, load
 from neuronal.data.dataset import shuffled_batches
 from neuronal.data.errors import MissingData
@@ -156,7 +157,7 @@ class CompiledFit:
 def cnn_case(side: int, count: int, images: int = 3200, batch: int = 64) -> Comparison:
     """Epochs over noise."""
     plain, ours = ("a bare loop", "fit") if count == 1 else ("fit", "fit with hinge_motion")
-    name = f"cnn, {images:,} images of {side}x{side}, batch {batch}, {count} epoch{'s' if count > 1 else ''}"
+    name = f"cnn, {images:,} images of {side}x{side}, batch {batch}, {counted(count, 'epoch')}"
     steps = count * -(-images // batch)
     return Comparison(name, plain, partial(epochs, images, side, batch, count), {ours: LIMIT}, steps)
 

@@ -37,6 +37,8 @@ from typing import Any, Literal, NamedTuple
 
 from scipy.special import stdtrit
 
+from neuronal.core.words import counted
+
 VERSION = 1
 """Changes with every change of a rule; results record the version they were judged by."""
 CONFIDENCE = 0.95
@@ -169,8 +171,8 @@ class Claim:
             failing = f", fails in {decided.count(False)}" if False in decided else ""
             parts.insert(0, f"holds in {decided.count(True)} of {len(cases)}{failing}")
         if seeds := sorted(counts - {0}):
-            counted = f"{' or '.join(map(str, seeds))} {self.per}{'s' * (seeds != [1])}"
-            parts.append(f"{self.unit}, {self.side}; {counted}".lstrip(", "))
+            samples = counted(" or ".join(map(str, seeds)), self.per)
+            parts.append(f"{self.unit}, {self.side}; {samples}".lstrip(", "))
         if could_show and not isinstance(self.side, Within):
             parts.append(f"could have shown {max(could_show):{self.digits.lstrip('+')}}")
         enough, against = (all, any) if self.needs == "all" else (any, all)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from neuronal.core.checksum import checksum
 from neuronal.experiments import statements_of
 
 PACKAGE = __name__.partition(".")[0]
@@ -36,7 +36,7 @@ def digest_of(function: Callable[..., Any]) -> str:
                 todo += [(module, part.id) for part in ast.walk(definition) if isinstance(part, ast.Name)]
             case (home, other):
                 todo.append((home, other))
-    return sha256("\n".join(sorted(statements)).encode()).hexdigest()[:16]
+    return checksum("\n".join(sorted(statements)))[:16]
 
 
 @cache

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from neuronal.data.cache import checksum, contents
+from neuronal.data.cache import array_checksum, contents
 from neuronal.data.catalogue import DATASETS, fetch, load, verify
 from neuronal.data.files import _alone
 from neuronal.data.parquet import read_parquet
@@ -31,7 +31,7 @@ def there(tmp_path, hub, monkeypatch):
     write_set(tmp_path / "hub", "mnist", num_train=4)
     test, train = sorted((tmp_path / "hub/mnist").iterdir())
     known = read_parquet([train], [test])
-    entry = replace(DATASETS["mnist"], num_train=4, num_test=5, sha256=checksum(known), contents=contents(known))
+    entry = replace(DATASETS["mnist"], num_train=4, num_test=5, sha256=array_checksum(known), contents=contents(known))
     monkeypatch.setitem(DATASETS, "mnist", entry)
     asked = []
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from neuronal.data.arrays import Arrays
-from neuronal.data.cache import checksum
+from neuronal.data.cache import array_checksum
 from neuronal.data.catalogue import DATASETS, load
 from neuronal.data.errors import MissingData
 from neuronal.data.files import data_root
@@ -40,7 +40,7 @@ def test_counts_shapes_and_checksums_are_the_published_ones(real, name):
     if entry.sha256:
         train, test = data.train, data.test
         arrays = (train.stored.numpy(), train.y.numpy(), test.stored.numpy(), test.y.numpy())
-        assert checksum(Arrays(*arrays, data.classes)) == entry.sha256
+        assert array_checksum(Arrays(*arrays, data.classes)) == entry.sha256
 
 
 def test_sixty_thousand_images_load_from_the_cache_in_under_a_second(real):

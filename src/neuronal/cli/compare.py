@@ -187,7 +187,7 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
 
 
 def _title(study: Study) -> str:
+    from neuronal.core.words import counted
     from neuronal.data.catalogue import label_of
-    from neuronal.report.words import counted
 
     return f"{study.recipe.model} on {label_of(study.recipe.data)}, {counted(len(study.recipe.seeds), 'seed')}"

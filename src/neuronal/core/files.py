@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuronal.core.checksum import checksum
 from neuronal.core.limits import extras
 
 # JSON files are read by commands that do not wait for torch.
@@ -131,7 +131,7 @@ def read_sealed(path: Path) -> Any:
 
 def json_checksum(values: Any) -> str:
     """SHA-256 of values as JSON, whatever the order of their names."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return checksum(json.dumps(values, sort_keys=True))
 
 
 def write_tensors(path: Path, kind: str, header: str, tensors: Mapping[str, Tensor]) -> None:
@@ -194,21 +194,15 @@ def read_tensors(path: Path, kind: str, *, old: bool = False) -> tuple[str, dict
         raise Damaged(f"{path} is not a whole safetensors file ({wrong}).") from wrong
     if (header := metadata.get(kind)) is None:
         raise Damaged(f"{path} has no {kind!r} in its header: neuronal did not write it for this use.")
-    checksum = tensor_checksum(header, tensors)
-    if metadata.get("sha256", checksum if old else None) != checksum:
+    expected = tensor_checksum(header, tensors)
+    if metadata.get("sha256", expected if old else None) != expected:
         raise Damaged(f"{path} is damaged (its checksum does not fit its contents).")
     return header, tensors
 
 
 def tensor_checksum(header: str, tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of the header, and of the names and bytes of all tensors, in the order of their names."""
-    import torch
-
-    digest = hashlib.sha256(header.encode())
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].detach().cpu().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return checksum(header, *(part for name in sorted(tensors) for part in (name, tensors[name])))
 
 
 def set_aside(path: Path, why: str = "damaged") -> Path:

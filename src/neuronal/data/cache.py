@@ -7,17 +7,16 @@ renamed when it is whole.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from neuronal.core.checksum import checksum
 from neuronal.core.files import Damaged, json_checksum, read_json, replacing
 from neuronal.data.arrays import Arrays
 
@@ -77,29 +76,24 @@ def stamps(files: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(file.resolve()), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files)
 
 
-def checksum(arrays: Arrays) -> str:
+def array_checksum(arrays: Arrays) -> str:
     """SHA-256 of shapes, types and values."""
-    digest = hashlib.sha256()
-    for part in _PARTS:
-        values: np.ndarray[Any, Any] = np.ascontiguousarray(getattr(arrays, part))
-        digest.update(f"{values.shape}{values.dtype.str}".encode())
-        digest.update(values.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+    every = [getattr(arrays, part) for part in _PARTS]
+    return checksum(*(part for values in every for part in (f"{values.shape}{values.dtype.str}", values)))
 
 
 def contents(arrays: Arrays) -> str:
     """SHA-256 of the rows of both splits, inputs with their answers, whatever their order."""
-    digest = hashlib.sha256()
+    parts: list[str | bytes] = []
     for x, y in ((arrays.train_x, arrays.train_y), (arrays.test_x, arrays.test_y)):
-        digest.update(f"{x.shape}{x.dtype.str}{y.dtype.str}".encode())
-        rows = (hashlib.sha256(one.tobytes() + answer.tobytes()).digest() for one, answer in zip(x, y, strict=True))
-        digest.update(b"".join(sorted(rows)))
-    return digest.hexdigest()
+        rows = sorted(checksum(one, answer.tobytes()) for one, answer in zip(x, y, strict=True))
+        parts += [f"{x.shape}{x.dtype.str}{y.dtype.str}", bytes.fromhex("".join(rows))]
+    return checksum(*parts)
 
 
 def _sealed(arrays: Arrays) -> str:
     """Checksum of all that an entry holds."""
-    return json_checksum([checksum(arrays), arrays.classes, arrays.note])
+    return json_checksum([array_checksum(arrays), arrays.classes, arrays.note])
 
 
 def _load(folder: Path) -> Arrays:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from neuronal.data.arrays import Arrays
-from neuronal.data.cache import checksum, contents, expanded, kept, stamps
+from neuronal.data.cache import array_checksum, contents, expanded, kept, stamps
 from neuronal.data.dataset import Dataset
 from neuronal.data.digits import load as digits
 from neuronal.data.errors import MissingData
@@ -282,7 +282,7 @@ def verify(name: str, root: str | Path | None = None) -> tuple[Finding, ...]:
     read = found.read()
     findings = [Finding(f"{len(found.files):,} files read at {found.place}", True)]
     if found.is_images:
-        same = checksum(kept(label_of(name), found.files, lambda: read)) == checksum(read)
+        same = array_checksum(kept(label_of(name), found.files, lambda: read)) == array_checksum(read)
         findings.append(Finding("the cached arrays are those in the files", same))
     return (*findings, *_against(entry, read))
 
@@ -299,7 +299,7 @@ def _against(entry: Entry | None, read: Arrays) -> Iterator[Finding]:
     yield compare("test examples", len(read.test_x), entry and entry.num_test)
     yield compare("shape", read.train_x.shape[1:], entry and entry.shape)
     yield compare("classes", len(read.classes), entry and entry.num_classes)
-    digest = checksum(read)
+    digest = array_checksum(read)
     if entry and entry.sha256:
         tested, is_right = "that of the copy tested with", digest == entry.sha256
         if is_right or contents(read) != entry.contents:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from neuronal.core.checksum import checksum
 from neuronal.data.scaling import SCALINGS, Scaling, standardising, unit
 from neuronal.names import UnknownName, unknown
 
@@ -160,11 +160,8 @@ class Dataset:
         return {}
 
     def _checksum(self) -> str:
-        digest = hashlib.sha256(json.dumps(self.classes).encode())
-        for part in self.tensors:
-            digest.update(f"{tuple(part.shape)}{part.dtype}".encode())
-            digest.update(part.cpu().contiguous().numpy().reshape(-1).view("uint8").data)
-        return digest.hexdigest()[:16]
+        parts = (part for values in self.tensors for part in (f"{tuple(values.shape)}{values.dtype}", values))
+        return checksum(json.dumps(self.classes), *parts)[:16]
 
     def scaled(self, how: str) -> Dataset:
         """The same data scaled as ``how`` says, one of ``SCALINGS``; test data by the numbers of the training data."""

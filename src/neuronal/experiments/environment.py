@@ -8,13 +8,13 @@ import platform
 import subprocess
 from collections.abc import Iterator
 from functools import cache
-from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 import neuronal
+from neuronal.core.checksum import checksum
 
 TRAINING = ("data", "models", "nn", "ops", "train")
 """Rooms whose code decides what comes of a training."""
@@ -68,7 +68,7 @@ def _digest(rooms: tuple[str, ...]) -> str:
     paths = [_PACKAGE / room for room in rooms]
     files = [file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])]
     statements = {text for file in files if file.suffix == ".py" for text in statements_of(file.read_text("utf-8"))}
-    return sha256("\n".join(sorted(statements)).encode()).hexdigest()[:16]
+    return checksum("\n".join(sorted(statements)))[:16]
 
 
 def statements_of(source: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from neuronal.core.words import counted
 from neuronal.report.document import Block, Bullets, Document, Figures, Section, Text
 from neuronal.report.figures import Figure, blank, colour, plain_numbers
 from neuronal.report.tables import Table
@@ -71,7 +72,7 @@ def _scaling(scaling: Mapping[str, Any]) -> str:
             f"Proved: when the input is multiplied by a positive number, {how}; the class does not depend on contrast."
         )
     count = len(scaling.get("breaks", ()))
-    broken = f"; {count} module{'s break' if count != 1 else ' breaks'} it" if count else ""
+    broken = f"; {counted(count, 'module')} break{'s' * (count == 1)} it" if count else ""
     return f"That the class does not depend on contrast is {scaling.get('verdict', 'not known')}{broken}."
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from neuronal.core.words import counted
 from neuronal.data.dataset import Dataset
 from neuronal.experiments.compare import Comparison, Estimate, by_family
 from neuronal.experiments.record import Record
@@ -14,7 +15,7 @@ from neuronal.nn.families import FAMILIES
 from neuronal.report.document import Block, Bullets, Code, Document, Figures, Section, Text
 from neuronal.report.figures import Figure, contrast_curves, training_curves, zero_image_bars
 from neuronal.report.tables import Table
-from neuronal.report.words import counted, findings, percent, plain
+from neuronal.report.words import findings, percent, plain
 from neuronal.train.timing import StepTime
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from neuronal.core.words import counted
 from neuronal.experiments.compare import Comparison, Difference, Estimate, by_family
 from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import Record
@@ -44,11 +45,6 @@ def findings(
         *_dead(comparison),
         *_cost(comparison, costs),
     ]
-
-
-def counted(count: int, what: str) -> str:
-    """``1 seed``, ``3 seeds``."""
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _protocol(records: Sequence[Record]) -> list[str]:

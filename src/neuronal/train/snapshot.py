@@ -15,6 +15,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor, nn
 
+from neuronal.core.checksum import raw
 from neuronal.data.dataset import Split
 from neuronal.train.checkpoint import Checkpoint, Checkpoints, OtherTraining, check_format, newest, read, write
 from neuronal.train.engine import Engine, put, shaped_like, whole
@@ -185,11 +186,7 @@ def _sums(split: Split) -> dict[str, Any]:
         for name, scaling in scalings.items()
         if scaling
     }
-    return {"inputs": _sum(split.stored), "labels": _sum(split.answers), **told}
-
-
-def _sum(values: Tensor) -> int:
-    return zlib.crc32(values.cpu().contiguous().numpy().reshape(-1).view("uint8").data)
+    return {"inputs": zlib.crc32(raw(split.stored)), "labels": zlib.crc32(raw(split.answers)), **told}
 
 
 def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from statistics import fmean, variance
 from typing import Any
 
+from neuronal.core.words import counted
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Work, estimate
 from neuronal.probes import MULTIPLIERS as FACTORS
@@ -171,7 +172,7 @@ def tables(result: Result) -> list[Table]:
         if row["beside"]:
             columns.append(("reported (%)", [f"{100 * value:.2f}" for value in row["beside"]]))
     head, cells = zip(*columns, strict=True)
-    caption = f"mean ± standard error over {len(seeds)} seed{'s' if len(seeds) != 1 else ''}"
+    caption = f"mean ± standard error over {counted(len(seeds), 'seed')}"
     return [Table(title_of(result), head, tuple(zip(*cells, strict=True)), 0, caption), *_tried(result)]
 
 
