@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -25,6 +28,40 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Without a GPU, kernels are interpreted.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# Under nohup, and in the background of a script, signals are ignored, and whatever a test starts would ignore them too.
+# Signals that are caught here have their usual effect there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+@contextmanager
+def none_left_running():
+    """Ends processes that are started inside and not waited for, and closes their pipes."""
+    started, init = [], subprocess.Popen.__init__
+
+    def note(self, *words, **options):
+        init(self, *words, **options)
+        started.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", note)
+        yield
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                pipe.close()
+
+
+@pytest.fixture(autouse=True)
+def no_process_outlives_its_test():
+    """The pipes of a test that timed out would be warnings, and so errors, in tests that come later."""
+    with none_left_running():
+        yield
 
 
 @pytest.fixture(autouse=True)

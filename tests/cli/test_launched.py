@@ -6,55 +6,66 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_commands import accuracy
+from tests.cli.together import COMPARE
 from tests.launch import launched
 
 
-def together(words, **more):
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """Their folder, and what each of two processes answered to the commands of tests/cli/together.py."""
+    folder = tmp_path_factory.mktemp("together")
+    for code, out, err in launched(f"tests.cli.together {folder}", folder=folder):
+        assert (code, out, err) == (0, "", "")
+    return folder, *(json.loads((folder / f"{rank}.json").read_text()) for rank in range(2))
+
+
+def both_well(answers, name):
     """Output and errors of the first, where both end well and the second is silent."""
-    first, second = launched(words, **more)
+    first, second = (answer[name] for answer in answers[1:])
     assert first[0] == second[0] == 0, first[2] + second[2]
-    assert second[1:] == ("", "")
+    assert second[1:] == ["", ""]
     return first[1:]
 
 
-def test_compare_trains_together_and_speaks_once():
-    words = "neuronal compare --model fcn --widths 8 --epochs 1 --neurons standard,zero_bias --seeds 0"
-    out, err = together(words)
-    assert "fcn on digits, 1 seed" in out
-    assert "zero_bias seed 0: " in err
+def test_compare_trains_together_speaks_once_and_ends():
+    first, second = launched(f"neuronal {COMPARE}")
+    assert first[0] == second[0] == 0, first[2] + second[2]
+    assert second[1:] == ("", "")
+    assert "fcn on digits, 1 seed" in first[1]
+    assert "zero_bias seed 0: " in first[2]
     files = sorted(file.name.split("-")[0] for file in Path("runs/digits-fcn").rglob("*") if file.is_file())
     assert files == ["costs.json", "report.html", "standard", "study.json", "zero_bias"]
-    # A damaged record is set aside once, and both processes train its cell again.
-    (record,) = Path("runs/digits-fcn/cells").glob("zero_bias*")
-    record.write_text("{ half")
-    out, err = together(f"{words} --json")
+
+
+def test_a_damaged_record_is_set_aside_once_and_both_train_its_cell_again(answers):
+    both_well(answers, "compare")
+    out, err = both_well(answers, "compare again")
     assert json.loads(out)["comparison"]
     assert err.count("kept from before") == 1
-    assert len(list(Path("runs/digits-fcn/cells").glob("*.damaged1"))) == 1
+    assert len(list((answers[0] / "runs/digits-fcn/cells").glob("*.damaged1"))) == 1
 
 
-def test_sweep_says_where_its_cells_go():
-    words = "neuronal sweep digits --grid lr=0.1,0.01 --grid seeds=0 --grid model=fcn --grid epochs=1"
-    first, second = launched(words)
+def test_sweep_says_where_its_cells_go(answers):
+    first, second = (answer["sweep"] for answer in answers[1:])
     assert first[0] == second[0] == 2
     assert "without torchrun" in first[2]
     assert first[2].count("\n") == 1
     assert second[2].startswith("neuronal, process 1: ")
-    out, _ = together(f"{words} --engine here")
+    out, _ = both_well(answers, "sweep here")
     assert "held-out accuracy" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("spread", ["false", "true"])
-def test_train_writes_one_model_and_one_log(spread):
+@pytest.mark.parametrize(("name", "run"), [("train", "copied"), ("train spread", "spread")])
+def test_train_writes_one_model_and_one_log(answers, name, run, monkeypatch):
     """With a copy of the network in each process, and with the network spread over both."""
-    words = "neuronal train digits --set model=fcn --set epochs=2 --set protocol=published --json"
-    answer = json.loads(together(words, ACCELERATE_USE_FSDP=spread)[0])
-    assert len(Path("runs/digits-standard/log.jsonl").read_text().splitlines()) == 2
+    answer = json.loads(both_well(answers, name)[0])
+    monkeypatch.chdir(answers[0])
+    assert len(Path(f"runs/{run}/log.jsonl").read_text().splitlines()) == 2
     assert accuracy(answer["model"]) == pytest.approx(answer["metrics"]["accuracy"])
 
 
 @pytest.mark.parametrize("name", ["accuracy", "areas"])
-def test_reproduce_trains_together_and_speaks_once(name):
-    for _ in range(2):
-        out, _ = together(f"tests.neuronal_papers.toy reproduce toy/{name} --scale smoke")
+def test_reproduce_trains_together_and_speaks_once(answers, name):
+    for time in ("first", "again"):
+        out, _ = both_well(answers, f"{name} {time}")
         assert f"result: results/toy/{name}.smoke.json" in out

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import neuronal
+from neuronal.cli.app import main
 from neuronal.convert import convert, load_model, save_model, sources
 from neuronal.convert.sources import from_source, input_shape
 
@@ -24,13 +25,13 @@ def make():
     return nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Linear(5, 2))
 
 
-def test_modules_of_the_current_folder_are_found(tmp_path):
+def test_modules_of_the_current_folder_are_found(tmp_path, monkeypatch):
     """Also by the installed command, which python does not look there for."""
     (tmp_path / "my_own_models.py").write_text("from torch import nn\ndef make():\n    return nn.Linear(3, 2)\n")
-    program = "import sys; sys.path[:] = sys.path[1:]\nfrom neuronal.cli.app import main\nsys.exit(main(sys.argv[1:]))"
-    words = [sys.executable, "-c", program, "convert", "my_own_models:make", "--to", "geometric", "--shape", "3"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", ".", str(tmp_path))])
+    assert main(["convert", "my_own_models:make", "--to", "geometric", "--shape", "3"]) == 0
+    del sys.modules["my_own_models"]
 
 
 def test_files_of_before_there_were_checksums_are_read(tmp_path):

@@ -13,9 +13,9 @@ from tests.data.made_up import pixels, write_parquet
 from tests.vision import vision
 
 ROWS = 40
-"""Of a table, and of a set of images."""
-FEW = 4
-"""Images of 224 x 224: one through ResNet-50 and back is a second of one core."""
+"""Of a table."""
+IMAGES, FEW = 12, 4
+"""Of a set; few of 224 x 224, of which one through ResNet-50 and back is a second of one core."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +32,7 @@ def made_up(tmp_path_factory):
             text = "\n".join(",".join(map(str, [*row, y])) for row, y in zip(rows, last, strict=True))
             (folder / entry.place).write_text(text)
         else:
-            count = FEW if entry.shape[-1] > 64 else ROWS
+            count = FEW if entry.shape[-1] > 64 else IMAGES
             for split in ("train", entry.test_splits[0]):
                 file = folder / entry.place / f"{split}-00000-of-00001.parquet"
                 write_parquet(file, pixels(count, entry.shape), [i % 2 for i in range(count)])

@@ -77,7 +77,7 @@ def in_place(name):
 def test_first_operations_in_place_agree_with_samples(name, promise):
     model = in_place(name)
     generator = torch.Generator().manual_seed(1)
-    ends = 2 * torch.randn(60, 2, 2, generator=generator)
+    ends = 2 * torch.randn(20, 2, 2, generator=generator)
     t = torch.linspace(0, 1, 401).view(-1, 1)
     seen = set()
     for a, b in ends:

@@ -1,4 +1,4 @@
-"""The campaign against certificates: a minute of it here, an hour with ``-m slow``."""
+"""The campaign against certificates: ten seconds of it here, an hour with ``-m slow``."""
 
 from dataclasses import replace
 
@@ -15,12 +15,16 @@ def seen_by(numbers):
     return counts
 
 
+# Networks of every kind, among the first 24 those that take least time for their samples.
+SHORT = (0, 2, 4, 5, 7, 8, 10, 11, 14, 17, 19, 23)
+
+
 def test_a_short_campaign_finds_nothing_false():
-    counts = seen_by(range(24))
+    counts = seen_by(SHORT)
     assert counts.false == []
     assert counts.samples > 300_000
     assert not counts.unconfirmed
-    kinds = {network(number)[2] for number in range(24)}
+    kinds = {network(number)[2] for number in SHORT}
     assert {"one row", "cnn float64", "mlp float64", "mlp"} <= kinds
 
 
@@ -34,7 +38,7 @@ def test_the_campaign_finds_what_is_false(monkeypatch):
         return replace(ball, evidence=replace(ball.evidence, radius=1e4 * ball.evidence.radius))
 
     monkeypatch.setattr("tests.soundness.campaign.certify_ball", enlarged)
-    assert any("ball" in line for line in seen_by(range(6)).false)
+    assert any("ball" in line for number in range(6) for line in attack(number).false)
 
 
 @pytest.mark.slow

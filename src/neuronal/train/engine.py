@@ -13,8 +13,6 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 
 from neuronal.train.optim import Plan, parameter_groups
 
@@ -183,6 +181,10 @@ def _asks_for_cpu_shards(accelerator: Accelerator) -> bool:
 
 def _shard(model: nn.Module, world: int) -> None:
     """Spreads the first process's model over all of them, in place."""
+    # torch.distributed.fsdp imports sympy and more, a third of what every command would wait for.
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     for value in model.state_dict().values():
         distributed.broadcast(value, src=0)
     fully_shard(model, mesh=init_device_mesh("cpu", (world,)))
