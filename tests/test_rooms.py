@@ -14,7 +14,7 @@ PACKAGE = Path(neuronal.__file__).parent
 CORE = {"names", "core"}
 MAY_IMPORT: dict[str, set[str]] = {
     "names": set(),
-    "core": set(),
+    "core": {"names"},
     "ops": CORE,
     "nn": CORE | {"ops"},
     "models": CORE | {"nn"},
@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "train": CORE | {"ops", "data"},
     "experiments": CORE
     | {"train", "probes", "attacks", "certify", "geometry", "kernel", "convert", "models", "nn", "ops", "data"},
-    "report": CORE | {"experiments", "geometry", "convert", "train", "nn", "ops", "data"},
+    "report": CORE | {"experiments", "probes", "geometry", "convert", "train", "nn", "ops", "data"},
     "cli": CORE | {"report", "experiments", "certify", "geometry", "convert", "train", "models", "nn", "data"},
     "__main__": {"cli"},
 }

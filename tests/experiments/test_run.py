@@ -27,7 +27,7 @@ def test_a_record_holds_what_was_asked_for(quick_records):
         assert set(record.epochs[0]) == {"epoch", "steps", "loss", "accuracy", "lr"} | held
         assert record.metrics["accuracy"] <= record.metrics["top5"] <= 1
         assert set(record.probes) == {"contrast", "zero_image", "dead_units"}
-        assert record.probes["contrast"]["accuracy"][0] == record.metrics["accuracy"]
+        assert record.probes["contrast"].accuracy[0] == record.metrics["accuracy"]
         assert record.environment["torch"]
         assert record.step_seconds > 0
         assert record.metrics["parameters"] == 64 * 16 + 16 * 10 + (record.recipe.family == "standard") * (16 + 10)

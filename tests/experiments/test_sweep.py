@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from neuronal.core.files import read_sealed, write_sealed
+from neuronal.core.records import to_json
 from neuronal.experiments import cost
 from neuronal.experiments import engine as engine_module
 from neuronal.experiments.record import cell_name
@@ -96,7 +97,7 @@ def test_costs_are_measured_once_against_standard_even_if_it_is_not_compared(qui
     assert first.of(replace(study.recipe, lr=7)) is None
     (tmp_path / "costs.json").write_text("{ half")
     assert costs(study, tmp_path).of(study.variants()[0])
-    write_sealed(tmp_path / "costs.json", replace(first, environment={"another": "machine"}).to_json())
+    write_sealed(tmp_path / "costs.json", to_json(replace(first, environment={"another": "machine"})))
     assert costs(study, tmp_path).environment == first.environment
     assert costs(study, tmp_path, fresh=True) != costs(study, tmp_path, fresh=True)
 

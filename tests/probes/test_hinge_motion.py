@@ -69,9 +69,9 @@ def test_against_a_plain_loop(neuron, norm):
         assert found["hinge_angle"] == pytest.approx(angle, rel=1e-3, abs=1e-3)
         assert found["hinge_distance"] == pytest.approx(distance, rel=1e-3, abs=1e-5)
     result = probe.close()
-    assert result["steps"] == 4
-    assert result["angle"][1:] == pytest.approx([angle for angle, _ in plain[1:]], rel=1e-3, abs=1e-3)
-    assert len(result["places"][0][1]) == 5
+    assert result.steps == 4
+    assert result.angle[1:] == pytest.approx([angle for angle, _ in plain[1:]], rel=1e-3, abs=1e-3)
+    assert len(result.places[0][1]) == 5
 
 
 def test_every_step_of_a_training_counts_once_is_as_without_and_the_hook_goes():
@@ -86,20 +86,20 @@ def test_every_step_of_a_training_counts_once_is_as_without_and_the_hook_goes():
     assert all(value.equal(unwatched.state_dict()[name]) for name, value in model.state_dict().items())
     assert "hinge_angle" in fitted.epochs[0].measured
     result = probe.close()
-    assert result["steps"] == 900
-    assert len(result["angle"]) <= STEPS
-    assert len(result["places"]) <= PLACES
-    assert result["largest_angle"] == pytest.approx(max(result["angle"]), rel=1e-4)
+    assert result.steps == 900
+    assert len(result.angle) <= STEPS
+    assert len(result.places) <= PLACES
+    assert result.largest_angle == pytest.approx(max(result.angle), rel=1e-4)
     angle, distance = probe.units("features.1")
     assert angle.shape == distance.shape == (4,)
-    assert angle.max() * 180 / math.pi <= result["largest_angle"] * 1.0001
+    assert angle.max() * 180 / math.pi <= result.largest_angle * 1.0001
     assert not model.features[1]._forward_pre_hooks
 
 
 def test_a_recipe_asks_for_it_by_name_and_has_a_hidden_layer():
     recipe = Recipe(name="m", model="mlp1", data="moons", epochs=2, probes=("hinge_motion",), fraction=0.1)
     record = run(recipe, 0)
-    assert record.probes["hinge_motion"]["steps"] == record.epochs[-1]["steps"]
+    assert record.probes["hinge_motion"].steps == record.epochs[-1]["steps"]
     assert record.epochs[0]["hinge_angle"] >= 0
     with pytest.raises(ValueError, match="hidden layer"):
         HingeMotion(nn.Linear(2, 2))
@@ -141,9 +141,9 @@ def test_steps_worked_out_together_are_those_one_by_one(monkeypatch, at_once):
     result = probe.close()
     assert told[0]["hinge_angle"] == pytest.approx(math.degrees(max(angle for angle, _ in plain[:6])), rel=1e-4)
     plain.insert(6, [0.0, 0.0])
-    assert result["steps"] == 11
-    assert result["angle"] == pytest.approx([math.degrees(angle) for angle, _ in plain], rel=1e-4)
-    assert result["distance"] == pytest.approx([distance for _, distance in plain], rel=1e-4)
+    assert result.steps == 11
+    assert result.angle == pytest.approx([math.degrees(angle) for angle, _ in plain], rel=1e-4)
+    assert result.distance == pytest.approx([distance for _, distance in plain], rel=1e-4)
     assert [angle.tolist(), distance.tolist()] == [pytest.approx(one.tolist(), rel=1e-4) for one in moved[1]]
 
 

@@ -13,13 +13,13 @@ from torch.nn import functional as F
 from neuronal.data.dataset import Split
 from neuronal.experiments.run import PROBES
 from neuronal.nn.families import FAMILIES
-from neuronal.probes.boundary_distance import boundary_distance
+from neuronal.probes.boundary_distance import BoundaryDistance, boundary_distance
 from neuronal.probes.contrast import contrast
 from neuronal.probes.curvature import curvature
-from neuronal.probes.dead_units import dead_units
+from neuronal.probes.dead_units import Layer, dead_units
 from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
-from neuronal.probes.silence import silence
+from neuronal.probes.silence import Silence, silence
 from neuronal.probes.zero_image import zero_image
 
 
@@ -34,18 +34,18 @@ def test_contrast_by_hand():
     model = linear([[0.0], [1.0]], [0.5, 0.0])
     split = Split(torch.tensor([[0.2], [0.8], [1.6], [4.0]]), torch.tensor([0, 1, 1, 0]))
     result = contrast(model, split, multipliers=(1.0, 0.5, 0.25, 0.1))
-    assert result["accuracy"] == [0.75, 0.5, 0.25, 0.5]
-    assert result["kept"] == [1.0, 0.75, 0.5, 0.25]
+    assert result.accuracy == (0.75, 0.5, 0.25, 0.5)
+    assert result.kept == (1.0, 0.75, 0.5, 0.25)
 
 
 def test_zero_image_by_hand():
     model = linear([[1.0], [1.0], [1.0]], [0.0, math.log(2), math.log(5)])
     result = zero_image(model, Split(torch.rand(4, 1), torch.zeros(4)))
-    assert result["probabilities"] == pytest.approx([1 / 8, 2 / 8, 5 / 8])
-    assert result["entropy"] == pytest.approx(-sum(p * math.log(p) for p in (1 / 8, 2 / 8, 5 / 8)))
-    assert result["uniform_entropy"] == pytest.approx(math.log(3))
+    assert result.probabilities == pytest.approx([1 / 8, 2 / 8, 5 / 8])
+    assert result.entropy == pytest.approx(-sum(p * math.log(p) for p in (1 / 8, 2 / 8, 5 / 8)))
+    assert result.uniform_entropy == pytest.approx(math.log(3))
     certain = linear([[1.0], [1.0]], [0.0, 1e4])
-    assert zero_image(certain, Split(torch.rand(4, 1), torch.zeros(4)))["entropy"] == 0
+    assert zero_image(certain, Split(torch.rand(4, 1), torch.zeros(4))).entropy == 0
 
 
 def test_dead_units_planted_in_vectors_and_maps():
@@ -61,21 +61,21 @@ def test_dead_units_planted_in_vectors_and_maps():
     images = torch.full((1500, 1, 2, 2), 0.5)
     images[1400, 0, 1, 1] = 0.95
     result = dead_units(model, Split(images, torch.zeros(1500)))
-    assert result["layers"] == [{"name": "1", "units": 3, "dead": 1}, {"name": "4", "units": 4, "dead": 2}]
-    assert (result["units"], result["dead"]) == (7, 3)
+    assert result.layers == (Layer("1", 3, 1), Layer("4", 4, 2))
+    assert (result.units, result.dead) == (7, 3)
     images[1400] = 0.5
-    assert dead_units(model, Split(images, torch.zeros(1500)))["layers"][0]["dead"] == 2
-    assert dead_units(model[:1], Split(images, torch.zeros(1500)))["units"] == 0
+    assert dead_units(model, Split(images, torch.zeros(1500))).layers[0].dead == 2
+    assert dead_units(model[:1], Split(images, torch.zeros(1500))).units == 0
 
 
 def test_dead_units_of_tokens_and_of_sequences():
     tokens = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
     tokens[0].bias.data = torch.tensor([9.0, -9.0, 9.0, 9.0, -9.0, 9.0])
     split = Split(torch.rand(7, 3, 4), torch.zeros(7))
-    assert dead_units(tokens, split)["layers"] == [{"name": "1", "units": 6, "dead": 2}]
+    assert dead_units(tokens, split).layers == (Layer("1", 6, 2),)
     sequence = nn.Sequential(nn.Conv1d(3, 5, 1), nn.ReLU())
     sequence[0].bias.data = torch.tensor([9.0, -9.0, 9.0, 9.0, 9.0])
-    assert dead_units(sequence, split)["layers"] == [{"name": "1", "units": 5, "dead": 1}]
+    assert dead_units(sequence, split).layers == (Layer("1", 5, 1),)
 
 
 @pytest.mark.parametrize("neuron", FAMILIES)
@@ -86,11 +86,11 @@ def test_jacobian_norms_against_torchs_jacobian(neuron, classes):
     x = torch.rand(7, 5).double()
     result = jacobian(model, Split(x, torch.zeros(7)), rows=6, batch_size=4)
     each = [torch.autograd.functional.jacobian(lambda v: model(v.unsqueeze(0))[0], row) for row in x[:6]]
-    assert result["frobenius"] == pytest.approx(sum(j.norm().item() for j in each) / 6)
+    assert result.frobenius == pytest.approx(sum(j.norm().item() for j in each) / 6)
     tops = [torch.linalg.svdvals(j)[0].item() for j in each]
-    assert result["spectral"] == pytest.approx(sum(tops) / 6)
-    assert result["largest"] == pytest.approx(max(tops))
-    assert result["rows"] == 6
+    assert result.spectral == pytest.approx(sum(tops) / 6)
+    assert result.largest == pytest.approx(max(tops))
+    assert result.rows == 6
 
 
 def test_curvature_is_the_trace_of_the_squared_hessian():
@@ -104,8 +104,8 @@ def test_curvature_is_the_trace_of_the_squared_hessian():
         h = torch.autograd.functional.hessian(lambda v, t=label: F.cross_entropy(precise(v.unsqueeze(0))[0], t), row)
         exact.append((h @ h).trace().item())
     # 2,000 draws of random signs leave a few percent.
-    assert result["mean"] == pytest.approx(sum(exact) / 4, rel=0.1)
-    assert (result["rows"], result["draws"]) == (4, 2000)
+    assert result.mean == pytest.approx(sum(exact) / 4, rel=0.1)
+    assert (result.rows, result.draws) == (4, 2000)
 
 
 @pytest.mark.parametrize("coupling", [-0.5, 0.05])
@@ -128,7 +128,7 @@ def test_curvature_through_an_implicit_layer(coupling):
     second = [torch.autograd.functional.hessian(partial(loss, label=t), v.double()) for v, t in zip(x, y, strict=True)]
     want = [h.item() ** 2 for h in second]
     result = curvature(model, Split(x, y), draws=1, step=1e-5)
-    assert result["mean"] == pytest.approx(sum(want) / 2, rel=1e-3)
+    assert result.mean == pytest.approx(sum(want) / 2, rel=1e-3)
     assert min(want) > 1e-6
 
 
@@ -137,10 +137,10 @@ def test_curvature_is_not_the_tolerance_of_an_implicit_layer():
     layer.tolerance = 1e-2
     model = nn.Sequential(layer, nn.Tanh(), nn.Linear(8, 3))
     split = Split(torch.rand(6, 5), torch.tensor([0, 1, 2, 0, 1, 2]))
-    rough = curvature(model, split)["mean"]
+    rough = curvature(model, split).mean
     assert layer.tolerance == 1e-2
     layer.tolerance = 1e-8
-    assert rough == pytest.approx(curvature(model, split)["mean"], rel=1e-9)
+    assert rough == pytest.approx(curvature(model, split).mean, rel=1e-9)
 
 
 def test_distances_by_hand():
@@ -148,16 +148,16 @@ def test_distances_by_hand():
     first = linear([[1.0, 0.0]], [-1.0])
     model = nn.Sequential(first, nn.ReLU(), linear([[1.0], [0.0]], [0.0, 2.0]))
     result = boundary_distance(model, Split(torch.tensor([[2.5, 7.0]]), torch.tensor([0])))
-    assert result == {"unit": 1.5, "other": pytest.approx(0.5), "binding": 0.0, "rows": 1}
+    assert result == BoundaryDistance(1.5, pytest.approx(0.5), 0.0, 1)
     result = boundary_distance(model, Split(torch.tensor([[1.25, 7.0]]), torch.tensor([0])))
-    assert result == {"unit": 0.25, "other": pytest.approx(1.75), "binding": 1.0, "rows": 1}
+    assert result == BoundaryDistance(0.25, pytest.approx(1.75), 1.0, 1)
 
 
 def test_distances_need_a_piecewise_linear_network():
     model = nn.Sequential(nn.Linear(2, 2), nn.GELU())
     result = boundary_distance(model, Split(torch.rand(3, 2), torch.zeros(3)))
-    assert result["unit"] is None
-    assert "gelu" in result["why"]
+    assert result.unit is None
+    assert "gelu" in result.why
 
 
 def test_score_is_torchs_and_top5_that_of_sorting_image_by_image():
@@ -188,9 +188,9 @@ def test_distances_of_networks_that_are_too_large_are_not_begun(monkeypatch):
     split = Split(torch.rand(5, 2), torch.zeros(5, dtype=torch.long))
     # Three units, 2 * 3 + 3 * 2 products, each counted twice: 72 operations an image.
     monkeypatch.setattr(module, "OPERATIONS", 71.0)
-    assert "7e+01 operations" in module.boundary_distance(model, split)["why"]
+    assert "7e+01 operations" in module.boundary_distance(model, split).why
     monkeypatch.setattr(module, "OPERATIONS", 150.0)
-    assert module.boundary_distance(model, split)["rows"] == 2
+    assert module.boundary_distance(model, split).rows == 2
 
 
 def test_silence_of_vectors_and_maps():
@@ -198,12 +198,12 @@ def test_silence_of_vectors_and_maps():
     model = nn.Sequential(linear([[1.0], [-1.0]], [-1.0, 0.0]), nn.ReLU(), nn.Linear(2, 2))
     split = Split(torch.tensor([[-1.0], [0.5], [2.0], [1.0]]), torch.zeros(4))
     found = silence(model, split)
-    assert (found["images"], found["silent"], found["dead_layers"]) == (4, 2, 0)
-    assert found["layers"] == [{"name": "1", "silent": 2}]
+    assert (found.images, found.silent, found.dead_layers) == (4, 2, 0)
+    assert found.layers == {"1": 2}
     conv = nn.Conv2d(1, 2, 1)
     conv.weight.data, conv.bias.data = torch.tensor([1.0, 2.0]).view(2, 1, 1, 1), torch.zeros(2)
     # One dark position makes a map silent there.
     maps = Split(torch.tensor([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]).view(3, 1, 1, 2), torch.zeros(3))
     found = silence(nn.Sequential(conv, nn.ReLU(), nn.Flatten(), nn.Linear(4, 2)), maps)
-    assert (found["silent"], found["dead_layers"]) == (2, 0)
-    assert silence(nn.Linear(1, 2), split) == {"images": 4, "silent": 0, "layers": [], "dead_layers": 0}
+    assert (found.silent, found.dead_layers) == (2, 0)
+    assert silence(nn.Linear(1, 2), split) == Silence(4, 0, {}, 0)

@@ -15,8 +15,8 @@ def test_contrast_curves_are_mean_accuracies(axes, quick_records):
     drawing = figures.contrast_curves(groups)
     for line, (family, records) in zip(axes[0].get_lines(), groups.items(), strict=True):
         assert line.get_label() == family
-        assert list(line.get_xdata()) == records[0].probes["contrast"]["multipliers"]
-        expected = mean([[100 * v for v in r.probes["contrast"]["accuracy"]] for r in records])
+        assert tuple(line.get_xdata()) == records[0].probes["contrast"].multipliers
+        expected = mean([[100 * v for v in r.probes["contrast"].accuracy] for r in records])
         assert list(line.get_ydata()) == pytest.approx(expected)
     assert drawing.svg.startswith("<svg")
 
@@ -25,9 +25,7 @@ def test_zero_image_bars_are_mean_probabilities(axes, quick_records):
     groups = by_family(quick_records)
     figures.zero_image_bars(groups, tuple("0123456789"))
     heights = [bar.get_height() for bar in axes[0].patches]
-    expected = [
-        p for records in groups.values() for p in mean([r.probes["zero_image"]["probabilities"] for r in records])
-    ]
+    expected = [p for records in groups.values() for p in mean([r.probes["zero_image"].probabilities for r in records])]
     assert heights == pytest.approx(expected)
     assert axes[0].get_lines()[0].get_ydata()[0] == 0.1
 

@@ -12,6 +12,7 @@ from neuronal.data.catalogue import load
 from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Failure
 from neuronal.experiments.sweep import Study
+from neuronal.probes.dead_units import DeadUnits, Layer
 from neuronal.report.page import page
 from neuronal.report.render_html import render_html
 from neuronal.train.timing import StepTime
@@ -69,9 +70,9 @@ def test_the_page_shows_what_was_measured(quick_study, quick_records):
 
 
 def test_the_best_is_marked_and_dead_units_are_means(quick_study, quick_records):
-    layers = [[{"name": "relu", "units": 10, "dead": dead}] for dead in (1, 5, 2, 5)]
+    layers = [(Layer("relu", 10, dead),) for dead in (1, 5, 2, 5)]
     records = [
-        replace(r, probes={**r.probes, "dead_units": {"units": 10, "dead": own[0]["dead"], "layers": own}})
+        replace(r, probes={**r.probes, "dead_units": DeadUnits(10, own[0].dead, own)})
         for r, own in zip(quick_records, layers, strict=True)
     ]
     text = draw(quick_study, records)

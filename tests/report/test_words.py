@@ -2,6 +2,8 @@ from dataclasses import replace
 
 from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Failure
+from neuronal.probes.contrast import Contrast
+from neuronal.probes.zero_image import ZeroImage
 from neuronal.report.words import findings
 from neuronal.train.timing import StepTime
 
@@ -41,11 +43,11 @@ def test_contrast_and_zero_image_come_from_the_probes(quick_records):
     mean = sum(r.metrics["accuracy"] for r in zero_bias) / 2
     assert f"The same accuracy at every contrast, for every seed: zero_bias ({100 * mean:.1f}%)." in text
     assert "Every class equally likely at the zero image: zero_bias." in text
-    probes = {"zero_image": {"probabilities": [0.01] * 7 + [0.93, 0, 0], "entropy": 0, "uniform_entropy": 1}}
+    probes = {"zero_image": ZeroImage((0.01,) * 7 + (0.93, 0, 0), 0, 1)}
     changed = [replace(r, probes={**r.probes, **probes}) if r.seed == 1 else r for r in quick_records]
     assert "standard class 7 with 93% (seed 1)" in "\n".join(say(changed))
-    one_point_off = [dict(r.probes["contrast"]) for r in zero_bias]
-    one_point_off[0]["accuracy"] = [*one_point_off[0]["accuracy"][:-1], 0.0]
+    one_point_off = [r.probe(Contrast) for r in zero_bias]
+    one_point_off[0] = replace(one_point_off[0], accuracy=(*one_point_off[0].accuracy[:-1], 0.0))
     changed = [replace(r, probes={**r.probes, "contrast": c}) for r, c in zip(zero_bias, one_point_off, strict=True)]
     assert "at 0.0001" in "\n".join(say(changed))
     assert "The same accuracy" not in "\n".join(say(changed))

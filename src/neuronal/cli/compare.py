@@ -160,6 +160,7 @@ def _study(
 def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as_json: bool) -> None:
     """Writes the page, prints the table or the JSON."""
     from neuronal.core.files import write_whole
+    from neuronal.core.records import to_json
     from neuronal.data.catalogue import load
     from neuronal.experiments.compare import compare
     from neuronal.experiments.sweep import costs
@@ -178,7 +179,7 @@ def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as
     file = folder / "report.html"
     write_whole(file, render_html(page(study, dataset, records, comparison, by_family)))
     if as_json:
-        answer = {"study": study.to_json(), "comparison": comparison.to_json(), "costs": measured.to_json()}
+        answer = {"study": study.to_json(), "comparison": comparison.to_json(), "costs": to_json(measured)}
         print(json.dumps(answer | {"findings": sentences, "report": str(file)}, indent=1))
         return
     console = Console()

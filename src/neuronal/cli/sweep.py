@@ -41,6 +41,7 @@ def sweep(
     Finished cells are kept: the same command again goes on where it stopped. A worker that dies loses its cell only, which
     is tried again.
     """
+    from neuronal.core.records import to_json
     from neuronal.experiments.engine import InTurn, Processes, slurm
     from neuronal.experiments.first_look import RECIPES
     from neuronal.experiments.recipe import Recipe
@@ -77,6 +78,6 @@ def sweep(
     if not is_first_process():
         return
     if as_json:
-        print(json.dumps({"grid": study.to_json(), "choices": [choice.to_json() for choice in choices]}, indent=1))
+        print(json.dumps(to_json({"grid": study, "choices": choices}), indent=1))
     else:
         print_blocks(Console(), [choice_table(choices, choose)])

@@ -16,6 +16,7 @@ from neuronal.certify.lipschitz import lipschitz_bound
 from neuronal.certify.scaling import certify_scaling
 from neuronal.certify.segment import certify_segments
 from neuronal.core.inference import check_finite
+from neuronal.core.records import to_json
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.compare import Share
 from neuronal.geometry.lowering import NotPiecewiseLinear
@@ -28,7 +29,7 @@ from neuronal.probes.jacobian import jacobian
 from neuronal.probes.score import score
 from neuronal.probes.zero_image import zero_image
 
-Section = Callable[[nn.Module, Split], Mapping[str, Any]]
+Section = Callable[[nn.Module, Split], object]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def audit(
             on_section(name)
         started = perf_counter()
         try:
-            found[name] = section(model, split)
+            found[name] = to_json(section(model, split))
         except (NotPiecewiseLinear, ValueError, NotImplementedError) as unfit:
             found[name] = {"why": str(unfit).splitlines()[0]}
         seconds[name] = perf_counter() - started

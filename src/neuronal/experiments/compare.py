@@ -13,6 +13,9 @@ from scipy.special import stdtrit
 
 from neuronal.experiments.record import Record
 from neuronal.nn.families import STANDARD
+from neuronal.probes.contrast import Contrast
+from neuronal.probes.dead_units import DeadUnits
+from neuronal.probes.zero_image import ZeroImage
 
 
 @dataclass(frozen=True)
@@ -28,20 +31,20 @@ class Metric:
 METRICS = (
     Metric("accuracy", "test accuracy", "higher", lambda r: r.metrics["accuracy"]),
     Metric("rmse", "test RMSE", "lower", lambda r: r.metrics["rmse"]),
-    Metric("lowest", "lowest accuracy over contrasts", "higher", lambda r: min(r.probes["contrast"]["accuracy"])),
+    Metric("lowest", "lowest accuracy over contrasts", "higher", lambda r: min(r.probe(Contrast).accuracy)),
     Metric(
         "zero_entropy",
         "entropy at the zero image (1 = uniform)",
         "neither",
-        lambda r: r.probes["zero_image"]["entropy"] / r.probes["zero_image"]["uniform_entropy"],
+        lambda r: r.probe(ZeroImage).entropy / r.probe(ZeroImage).uniform_entropy,
     ),
-    Metric("dead", "dead units", "lower", lambda r: _share(r.probes["dead_units"])),
+    Metric("dead", "dead units", "lower", lambda r: _share(r.probe(DeadUnits))),
     Metric("parameters", "parameters", "neither", lambda r: r.metrics["parameters"]),
 )
 
 
-def _share(dead_units: Mapping[str, Any]) -> float:
-    return dead_units["dead"] / dead_units["units"] if dead_units["units"] else 0.0
+def _share(found: DeadUnits) -> float:
+    return found.dead / found.units if found.units else 0.0
 
 
 _Z = 1.959964

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
 
 from neuronal.data.catalogue import load
 from neuronal.experiments.environment import environment
@@ -24,15 +23,6 @@ class Costs:
 
     def of(self, recipe: Recipe) -> StepTime | None:
         return self.steps.get(recipe.fingerprint())
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        # Whatever a file says: no number is a ValueError.
-        steps = {key: StepTime(**{n: float(t) for n, t in dict(step).items()}) for key, step in values["steps"].items()}
-        return cls(steps, dict(values["environment"]))
 
 
 def measure(variants: Sequence[Recipe]) -> Costs:

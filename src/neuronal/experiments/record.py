@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from neuronal.core.files import Damaged, read_sealed, set_aside, write_sealed
+from neuronal.core.records import Json, from_json, record_to_json
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
-from neuronal.names import printable
+from neuronal.probes.boundary_distance import BoundaryDistance
+from neuronal.probes.contrast import Contrast
+from neuronal.probes.curvature import Curvature
+from neuronal.probes.dead_units import DeadUnits
+from neuronal.probes.hinge_motion import Motion
+from neuronal.probes.jacobian import Jacobian
+from neuronal.probes.zero_image import ZeroImage
+
+FOUND: dict[str, type] = {
+    "contrast": Contrast,
+    "zero_image": ZeroImage,
+    "dead_units": DeadUnits,
+    "jacobian": Jacobian,
+    "curvature": Curvature,
+    "boundary_distance": BoundaryDistance,
+    "hinge_motion": Motion,
+}
+"""What each probe finds."""
+Probe = TypeVar("Probe")
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,7 @@ class Record:
     there is no ``accuracy``, and ``holdout_rmse`` is in their own units.
     """
     probes: Mapping[str, Any]
+    """By name, records such as :class:`neuronal.probes.contrast.Contrast`."""
     failure: Failure | None
     seconds: float
     step_seconds: float
@@ -51,62 +71,24 @@ class Record:
     data: str = ""
     """Checksum of the data it was trained and tested on; empty in records of before there was one."""
 
-    def to_json(self) -> dict[str, Any]:
+    def probe(self, kind: type[Probe]) -> Probe:
+        """What a probe found, by its type; ``KeyError`` where the recipe does not ask for it."""
+        for found in self.probes.values():
+            if isinstance(found, kind):
+                return found
+        raise KeyError(kind.__name__)
+
+    def to_json(self) -> Json:
         """Plain values; with them, in words, what the choices went by."""
-        return {**asdict(self), "recipe": self.recipe.to_json(), "protocol": PROTOCOLS[self.recipe.protocol]}
+        return {**record_to_json(self), "protocol": PROTOCOLS[self.recipe.protocol]}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        given = {"data": "", **{field.name: values[field.name] for field in fields(cls) if field.name in values}}
-        failure, probes = given["failure"], {name: _PROBES.get(name, object) for name in given["probes"]}
-        forms = {**_FORM, "probes": probes} | ({"failure": _FAILURE} if failure else {})
-        for name, form in forms.items():
-            if not _fits(given[name], form):
-                raise ValueError(f"{name} cannot be {str(given[name])[:60]!r}")
-        contrast = given["probes"].get("contrast", {"accuracy": (), "multipliers": ()})
-        if len(contrast["accuracy"]) != len(contrast["multipliers"]):
-            raise ValueError("it has not one accuracy for each contrast")
-        if not failure and not {"accuracy", "rmse"} & given["metrics"].keys():
+    def from_json(cls, values: Json) -> Self:
+        record = from_json(cls, values)
+        if not record.failure and not {"accuracy", "rmse"} & record.metrics.keys():
             raise ValueError("it has neither a result nor a failure")
-        recipe, epochs = Recipe.from_json(values["recipe"]), tuple(dict(row) for row in given["epochs"])
-        return cls(**given | {"recipe": recipe, "epochs": epochs, "failure": Failure(**failure) if failure else None})
-
-
-ANY = "*"
-_PROBES = {
-    "contrast": {"multipliers": [float], "accuracy": [float]},
-    "zero_image": {"probabilities": [float], "entropy": float, "uniform_entropy": float},
-    "dead_units": {"units": float, "dead": float, "layers": ({"name": str, "units": float, "dead": float},)},
-}
-_FAILURE = {"step": float, "lr": float, "reason": str}
-_FORM: dict[str, Any] = {
-    "seed": int,
-    "metrics": {ANY: float},
-    "epochs": ({ANY: float},),
-    "seconds": float,
-    "step_seconds": float,
-    "finished": str,
-    "environment": {ANY: str},
-    "data": str,
-}
-"""What pages read of a record: a file with a right checksum may still be somebody else's."""
-
-
-def _fits(value: Any, form: Any) -> bool:
-    """Whether a value of JSON has a form: a type, a list of one form, a tuple of one that may be empty, names with forms.
-
-    ``ANY`` stands for all other names; text has to be printable, and numbers of a size that can be shown.
-    """
-    if isinstance(form, list | tuple):
-        right = isinstance(value, list | tuple) and (len(value) > 0 or isinstance(form, tuple))
-        return right and all(_fits(one, form[0]) for one in value)
-    if isinstance(form, Mapping):
-        right = isinstance(value, Mapping) and form.keys() - {ANY} <= value.keys()
-        rest = form.get(ANY, object)
-        return right and all(_fits(name, str) and _fits(value[name], form.get(name, rest)) for name in value)
-    if form is float:
-        return type(value) in (int, float) and abs(value) < 1e300
-    return isinstance(value, form) and (form is not str or printable(value) == value)
+        probes: dict[str, object] = {name: from_json(FOUND[name], one) for name, one in record.probes.items()}
+        return replace(record, probes=probes)
 
 
 def cell_name(recipe: Recipe, seed: int) -> str:

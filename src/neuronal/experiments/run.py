@@ -37,7 +37,7 @@ from neuronal.train.loop import Diverged, Epoch, Fit, Step, fit
 from neuronal.train.optim import Plan
 from neuronal.train.seed import seeded
 
-PROBES: dict[str, Callable[[nn.Module, Split], dict[str, Any]]] = {
+PROBES: dict[str, Callable[[nn.Module, Split], object]] = {
     "contrast": contrast,
     "zero_image": zero_image,
     "dead_units": dead_units,
@@ -98,7 +98,7 @@ def _check_task(recipe: Recipe, data: Dataset) -> None:
         )
 
 
-def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], dict[str, Any]]]:
+def _probes(recipe: Recipe) -> dict[str, Callable[[nn.Module, Split], object]]:
     """Those that measure the trained network; ``ValueError`` for a name that is no probe at all."""
     for name in recipe.probes:
         find({**PROBES, **WATCHERS}, name, "probe")
@@ -179,7 +179,7 @@ def trained(
         return {f"holdout_{name}": value for name, value in score(model, held).items()}
 
     metrics: dict[str, float] = {}
-    probes: dict[str, Any] = {}
+    probes: dict[str, object] = {}
     failure = None
     step_seconds, fitted = 0.0, Fit((), 0.0)
     with seeded(seed):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from neuronal.core.files import Damaged, make_writable, read_sealed, set_aside, write_sealed
+from neuronal.core.records import from_json, to_json
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Grid, Plan, Study, read_plan
 from neuronal.experiments.cost import Costs, measure
@@ -128,10 +129,10 @@ def costs(study: Study, folder: Path, *, fresh: bool = False) -> Costs:
     """Step times of the study's neurons, measured together once on a machine and kept in ``costs.json``."""
     path = folder / "costs.json"
     if path.exists() and not fresh:
-        with suppress(AttributeError, KeyError, TypeError, ValueError):
-            known = Costs.from_json(read_sealed(path))
+        with suppress(ValueError):
+            known = from_json(Costs, read_sealed(path))
             if known.environment == environment() and all(known.of(variant) for variant in study.variants()):
                 return known
     measured = measure(study.variants())
-    write_sealed(path, measured.to_json())
+    write_sealed(path, to_json(measured))
     return measured

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from math import sqrt
 from statistics import mean, stdev
 from typing import Any
@@ -36,9 +36,6 @@ class Choice:
     best: Any
     measure: str
     protocol: str
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def choose(records: Sequence[Record], field: str) -> tuple[Choice, ...]:

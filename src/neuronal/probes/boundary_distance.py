@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Size, nn
@@ -19,26 +19,36 @@ OPERATIONS = 3e11
 """What may be spent on all images: some tens of seconds on a core."""
 
 
-def boundary_distance(model: nn.Module, split: Split, *, rows: int = ROWS) -> dict[str, Any]:
-    """Distances, in the 2-norm, at the first ``rows`` images.
+@dataclass(frozen=True)
+class BoundaryDistance:
+    """Medians over ``rows`` images, in the 2-norm.
 
-    Returns:
-        ``unit``, the median distance to the nearest place where a unit switches or a pool changes its winner; ``other``,
-        the median distance at which the affine map of the image's own region would change the class, which is exact
-        where it is the smaller one; ``binding``, the share of images whose region ends first; ``rows``. For networks that
-        are not piecewise linear, or too large for ``OPERATIONS``, all are None and ``why`` says so.
+    For networks that are not piecewise linear, or too large for ``OPERATIONS``, all are None and ``why`` says so.
     """
+
+    unit: float | None
+    """To the nearest place where a unit switches or a pool changes its winner."""
+    other: float | None
+    """At which the affine map of the image's own region would change the class; exact where it is the smaller one."""
+    binding: float | None
+    """Share of images whose region ends first."""
+    rows: int
+    why: str | None = None
+
+
+def boundary_distance(model: nn.Module, split: Split, *, rows: int = ROWS) -> BoundaryDistance:
+    """Distances to the nearest boundary and to another class, at the first ``rows`` images."""
     x = split.x[:rows]
     try:
         per_image = operations(lower(model, x[:1]))
         if per_image > OPERATIONS:
             why = f"an image would take {per_image:.0e} operations: every unit needs a pass of its own"
-            return {"unit": None, "other": None, "binding": None, "rows": 0, "why": why}
+            return BoundaryDistance(None, None, None, 0, why)
         x = x[: int(OPERATIONS / max(per_image, 1.0))]
         nearest = boundary_distances(model, x, norm=2.0).distance
         weight = affine_map(model, x).weight.flatten(2)
     except NotPiecewiseLinear as wrong:
-        return {"unit": None, "other": None, "binding": None, "rows": 0, "why": str(wrong)}
+        return BoundaryDistance(None, None, None, 0, str(wrong))
     logits = outputs(model, x).double().cpu()
     top = logits.argmax(1)
     index = torch.arange(len(x))
@@ -47,12 +57,8 @@ def boundary_distance(model: nn.Module, split: Split, *, rows: int = ROWS) -> di
     distance = torch.where(slope > 0, gap / slope, torch.inf)
     distance[index, top] = torch.inf
     other = distance.amin(1)
-    return {
-        "unit": nearest.median().item(),
-        "other": other.median().item(),
-        "binding": (nearest.cpu() < other).double().mean().item(),
-        "rows": len(x),
-    }
+    binding = (nearest.cpu() < other).double().mean().item()
+    return BoundaryDistance(nearest.median().item(), other.median().item(), binding, len(x))
 
 
 def operations(program: Program) -> float:

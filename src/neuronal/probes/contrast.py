@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -14,13 +14,23 @@ MULTIPLIERS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0
 """Those of Table 1 of Geng, Xu, Ye & Si, Scalar Invariant Networks with Zero Bias."""
 
 
-def contrast(model: nn.Module, split: Split, *, multipliers: Sequence[float] = MULTIPLIERS) -> dict[str, Any]:
-    """Accuracy on ``s * x`` for every multiplier ``s``.
+@dataclass(frozen=True)
+class Contrast:
+    """What becomes of the classes at each multiplier."""
 
-    Returns:
-        ``multipliers``, ``accuracy`` (share of right classes at each) and ``kept`` (share of images whose class is
-        the one at multiplier 1, right or wrong).
-    """
+    multipliers: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    """Share of right classes."""
+    kept: tuple[float, ...]
+    """Share of images whose class is the one at multiplier 1, right or wrong."""
+
+    def __post_init__(self) -> None:
+        if not len(self.multipliers) == len(self.accuracy) == len(self.kept) > 0:
+            raise ValueError("contrast needs one accuracy, and one share kept, for each multiplier.")
+
+
+def contrast(model: nn.Module, split: Split, *, multipliers: Sequence[float] = MULTIPLIERS) -> Contrast:
+    """Accuracy on ``s * x`` for every multiplier ``s``."""
     labels = split.y.cpu()
     full = outputs(model, split.x).argmax(1).cpu()
     accuracy, kept = [], []
@@ -28,4 +38,4 @@ def contrast(model: nn.Module, split: Split, *, multipliers: Sequence[float] = M
         classes = outputs(model, split.x * s).argmax(1).cpu()
         accuracy.append((classes == labels).double().mean().item())
         kept.append((classes == full).double().mean().item())
-    return {"multipliers": list(multipliers), "accuracy": accuracy, "kept": kept}
+    return Contrast(tuple(multipliers), tuple(accuracy), tuple(kept))

@@ -10,7 +10,7 @@ every neuron has; implicit-bias layers have no second derivatives of their own.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,17 @@ from neuronal.nn.implicit_bias import ImplicitBiasLayer
 ROWS, DRAWS, STEP = 256, 10, 1e-3
 
 
+@dataclass(frozen=True)
+class Curvature:
+    """Mean and median over ``rows`` images, each from ``draws`` differences of gradients over ``step``."""
+
+    mean: float
+    median: float
+    rows: int
+    draws: int
+    step: float
+
+
 def curvature(
     model: nn.Module,
     split: Split,
@@ -32,14 +43,11 @@ def curvature(
     step: float = STEP,
     batch_size: int = 64,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Curvature:
     """Input curvature of the cross-entropy at the first ``rows`` images with their labels.
 
     Works on a copy in float64, whose implicit-bias layers are solved to 1e-9: differences of gradients over a small step
     would show the rounding and the tolerance otherwise.
-
-    Returns:
-        ``mean`` and ``median`` over the images, ``rows``, ``draws`` and ``step``.
     """
     check_module(model)
     precise = deepcopy(model).double()
@@ -60,13 +68,7 @@ def curvature(
                 total += difference.flatten(1).square().sum(1)
             found.append(total / draws)
     every = torch.cat(found)
-    return {
-        "mean": every.mean().item(),
-        "median": every.median().item(),
-        "rows": len(every),
-        "draws": draws,
-        "step": step,
-    }
+    return Curvature(every.mean().item(), every.median().item(), len(every), draws, step)
 
 
 def _gradient(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -11,15 +11,29 @@ from neuronal.data.dataset import Split
 from neuronal.geometry.trace import outputs, watching_relus
 
 
-def dead_units(model: nn.Module, split: Split) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Layer:
+    """Units after one ReLU; ``name`` is the path of the module it is in."""
+
+    name: str
+    units: int
+    dead: int
+
+
+@dataclass(frozen=True)
+class DeadUnits:
+    """Units in all, and layer by layer in forward order."""
+
+    units: int
+    dead: int
+    layers: tuple[Layer, ...]
+
+
+def dead_units(model: nn.Module, split: Split) -> DeadUnits:
     """Counts, after each ReLU, module or function, the units whose output is positive for no image of ``split``.
 
     A unit is a feature of a vector, or a channel of a map, which is dead when it is off at every position. Of rows of
     vectors (tokens) the features are the last dimension, unless the network has convolutions over them.
-
-    Returns:
-        ``units`` and ``dead`` in all, and ``layers``: a list of ``name``, ``units``, ``dead`` in forward order; ``name`` is
-        the path of the module the ReLU is in.
     """
     check_module(model)
     ever_on: dict[str, Tensor] = {}
@@ -33,12 +47,8 @@ def dead_units(model: nn.Module, split: Split) -> dict[str, Any]:
 
     with watching_relus(model, look):
         outputs(model, split.x)
-    layers = [{"name": name, "units": on.numel(), "dead": int((~on).sum())} for name, on in ever_on.items()]
-    return {
-        "units": sum(layer["units"] for layer in layers),
-        "dead": sum(layer["dead"] for layer in layers),
-        "layers": layers,
-    }
+    layers = tuple(Layer(name, on.numel(), int((~on).sum())) for name, on in ever_on.items())
+    return DeadUnits(sum(layer.units for layer in layers), sum(layer.dead for layer in layers), layers)
 
 
 def _with_kernels(model: nn.Module) -> list[nn.Module]:

@@ -49,6 +49,23 @@ def _angle(chord: Tensor) -> Tensor:
     return 2 * torch.asin((chord / 2).clamp(max=1))
 
 
+@dataclass(frozen=True)
+class Motion:
+    """The largest turn (degrees) and shift of any unit in each step, and where units went.
+
+    A series longer than ``STEPS`` is told by the largest of every so many steps (``every``). ``places`` are those of the
+    first layer, step number and locations, if its inputs are of one or two dimensions.
+    """
+
+    steps: int
+    every: int = 1
+    angle: tuple[float, ...] = ()
+    distance: tuple[float, ...] = ()
+    largest_angle: float = 0.0
+    largest_distance: float = 0.0
+    places: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = ()
+
+
 class HingeMotion:
     """Watches the units of a network from step to step; made before ``fit``, and one of its ``probes``.
 
@@ -93,28 +110,26 @@ class HingeMotion:
         chord, square = self._units[layer]
         return _angle(chord), square.sqrt()
 
-    def close(self) -> dict[str, Any]:
-        """Ends watching: the largest angle (degrees) and distance, both as series of steps, and where the units went.
-
-        A series longer than ``STEPS`` is told by the largest of every so many steps (``every``). ``places`` are those of
-        the first layer, step number and locations, if its inputs are of one or two dimensions.
-        """
+    def close(self) -> Motion:
+        """Ends watching."""
         self._hook.remove()
         self._work_out()
         if not self._steps:
-            return {"steps": 0}
+            return Motion(0)
         series = _series(self._steps)
         every = -(-len(series) // STEPS)
         told = torch.stack([part.amax(0) for part in series.split(every)])
-        return {
-            "steps": len(series),
-            "every": every,
-            "angle": [float(f"{degrees(value):.5g}") for value in told[:, 0].tolist()],
-            "distance": [float(f"{value:.5g}") for value in told[:, 1].tolist()],
-            "largest_angle": degrees(series[:, 0].max().item()),
-            "largest_distance": series[:, 1].max().item(),
-            "places": [[at, [[float(f"{v:.4g}") for v in one] for one in p.tolist()]] for at, p in self._places],
-        }
+        return Motion(
+            steps=len(series),
+            every=every,
+            angle=tuple(float(f"{degrees(value):.5g}") for value in told[:, 0].tolist()),
+            distance=tuple(float(f"{value:.5g}") for value in told[:, 1].tolist()),
+            largest_angle=degrees(series[:, 0].max().item()),
+            largest_distance=series[:, 1].max().item(),
+            places=tuple(
+                (at, tuple(tuple(float(f"{v:.4g}") for v in one) for one in p.tolist())) for at, p in self._places
+            ),
+        )
 
     def _seen(self, layer: nn.Module, inputs: object) -> None:
         if layer.training:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +13,20 @@ from neuronal.data.dataset import Split
 ROWS = 256
 
 
-def jacobian(model: nn.Module, split: Split, *, rows: int = ROWS, batch_size: int = 64) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Jacobian:
+    """Means over ``rows`` images of two norms, and the largest spectral norm."""
+
+    frobenius: float
+    spectral: float
+    largest: float
+    rows: int
+
+
+def jacobian(model: nn.Module, split: Split, *, rows: int = ROWS, batch_size: int = 64) -> Jacobian:
     """Norms of the Jacobian of the logits with respect to the image, at the first ``rows`` images.
 
     One backward pass per class for a whole batch.
-
-    Returns:
-        ``frobenius`` and ``spectral``, means over the images; ``largest``, the largest spectral norm; ``rows``, how many.
     """
     frobenius, spectral = [], []
     with evaluating(model), torch.enable_grad():
@@ -29,12 +36,7 @@ def jacobian(model: nn.Module, split: Split, *, rows: int = ROWS, batch_size: in
             frobenius.append(j.flatten(1).norm(dim=1))
             spectral.append(_largest_singular(j))
     every, top = torch.cat(frobenius), torch.cat(spectral)
-    return {
-        "frobenius": every.mean().item(),
-        "spectral": top.mean().item(),
-        "largest": top.max().item(),
-        "rows": len(every),
-    }
+    return Jacobian(every.mean().item(), top.mean().item(), top.max().item(), len(every))
 
 
 def _largest_singular(j: Tensor) -> Tensor:

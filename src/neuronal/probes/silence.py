@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +12,22 @@ from neuronal.data.dataset import Split
 from neuronal.geometry.trace import outputs, watching_relus
 
 
-def silence(model: nn.Module, split: Split) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Silence:
+    """How many of the images leave some layer silent; the same layer by layer, in forward order."""
+
+    images: int
+    silent: int
+    layers: Mapping[str, int]
+    dead_layers: int
+    """How many are silent on every image."""
+
+
+def silence(model: nn.Module, split: Split) -> Silence:
     """Counts the images for which some ReLU layer has no active unit, at one position or more of a map.
 
     Units are the channels of a map, or the features of a vector. This is not :func:`neuronal.probes.dead_units`: a layer
     in which every unit is alive on some image may still be silent on many.
-
-    Returns:
-        ``images``; ``silent``, how many leave a layer silent; ``layers``, a list of ``name`` and ``silent`` in forward
-        order; ``dead_layers``, how many are silent on every image.
     """
     seen: dict[str, list[Tensor]] = {}
 
@@ -30,12 +38,6 @@ def silence(model: nn.Module, split: Split) -> dict[str, Any]:
     with watching_relus(model, look):
         outputs(model, split.x)
     layers = {name: torch.cat(parts) for name, parts in seen.items()}
-    count = len(split)
-    if not layers:
-        return {"images": count, "silent": 0, "layers": [], "dead_layers": 0}
-    return {
-        "images": count,
-        "silent": int(torch.stack(list(layers.values())).any(0).sum()),
-        "layers": [{"name": name, "silent": int(off.sum())} for name, off in layers.items()],
-        "dead_layers": sum(bool(off.all()) for off in layers.values()),
-    }
+    some = int(torch.stack(list(layers.values())).any(0).sum()) if layers else 0
+    silent = {name: int(off.sum()) for name, off in layers.items()}
+    return Silence(len(split), some, silent, sum(bool(off.all()) for off in layers.values()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,17 +12,22 @@ from neuronal.data.dataset import Split
 from neuronal.geometry.trace import outputs
 
 
-def zero_image(model: nn.Module, split: Split) -> dict[str, Any]:
-    """Class probabilities at the image that is zero everywhere; ``split`` gives only its shape.
+@dataclass(frozen=True)
+class ZeroImage:
+    """Class probabilities and their entropy, in nats."""
 
-    Returns:
-        ``probabilities``, their ``entropy`` in nats, and ``uniform_entropy``, the entropy if every class were equally
-        likely, which is the largest possible.
-    """
+    probabilities: tuple[float, ...]
+    entropy: float
+    uniform_entropy: float
+    """If every class were equally likely: the largest possible."""
+
+    def __post_init__(self) -> None:
+        if not self.probabilities:
+            raise ValueError("zero_image needs a probability for each class, got none.")
+
+
+def zero_image(model: nn.Module, split: Split) -> ZeroImage:
+    """Class probabilities at the image that is zero everywhere; ``split`` gives only its shape."""
     logits = outputs(model, torch.zeros_like(split.x[:1]))[0].double()
     p = logits.softmax(0)
-    return {
-        "probabilities": p.tolist(),
-        "entropy": torch.special.entr(p).sum().item(),
-        "uniform_entropy": log(len(p)),
-    }
+    return ZeroImage(tuple(p.tolist()), torch.special.entr(p).sum().item(), log(len(p)))

@@ -17,6 +17,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from neuronal.experiments.record import Record
+from neuronal.probes.contrast import Contrast
+from neuronal.probes.zero_image import ZeroImage
 
 # Okabe & Ito's palette: told apart with any colour vision. Markers differ too, for print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")
@@ -76,8 +78,8 @@ def blank(name: str) -> Iterator[Sheet]:
 def contrast_curves(groups: Groups) -> Figure:
     with blank("contrast") as sheet:
         for number, (family, records) in enumerate(groups.items()):
-            multipliers = records[0].probes["contrast"]["multipliers"]
-            curves = [[100 * value for value in record.probes["contrast"]["accuracy"]] for record in records]
+            multipliers = records[0].probe(Contrast).multipliers
+            curves = [[100 * value for value in record.probe(Contrast).accuracy] for record in records]
             _band(sheet.axes, number, family, multipliers, curves, markers=True)
         sheet.axes.set(xscale="log", xlabel="contrast multiplier", ylabel="test accuracy (%)", ylim=(0, 102))
         plain_numbers(sheet.axes.xaxis)
@@ -95,7 +97,7 @@ def zero_image_bars(groups: Groups, classes: Sequence[str]) -> Figure:
     with blank("zero") as sheet:
         width = 0.8 / len(groups)
         for number, (family, records) in enumerate(groups.items()):
-            every = [record.probes["zero_image"]["probabilities"] for record in records]
+            every = [record.probe(ZeroImage).probabilities for record in records]
             columns = list(zip(*every, strict=True))
             means = [sum(column) / len(column) for column in columns]
             places = [place + (number - (len(groups) - 1) / 2) * width for place in range(len(classes))]

@@ -12,6 +12,7 @@ from neuronal.experiments.compare import Comparison, Estimate, by_family
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Study
 from neuronal.nn.families import FAMILIES
+from neuronal.probes.dead_units import DeadUnits
 from neuronal.report.document import Block, Bullets, Code, Document, Figures, Section, Text
 from neuronal.report.figures import Figure, contrast_curves, training_curves, zero_image_bars
 from neuronal.report.tables import Table
@@ -102,11 +103,10 @@ def _figures(sound: Mapping[str, Sequence[Record]], data: Dataset) -> list[Figur
 def _dead_units(sound: Mapping[str, Sequence[Record]]) -> Block:
     rows = []
     for family, records in sound.items():
-        layers = zip(*(record.probes.get("dead_units", {"layers": []})["layers"] for record in records), strict=True)
-        for layer in layers:
-            dead = [entry["dead"] for entry in layer]
-            mean = fmean(dead)
-            name, units = layer[0]["name"], layer[0]["units"]
+        measured = [record.probe(DeadUnits).layers for record in records if "dead_units" in record.probes]
+        for layer in zip(*measured, strict=True):
+            dead = [entry.dead for entry in layer]
+            mean, name, units = fmean(dead), layer[0].name, layer[0].units
             numbers = f"{mean:.1f}", f"{100 * mean / (units or 1):.1f}", ", ".join(map(str, dead))
             rows.append((family, name, str(units), *numbers))
     if not rows:

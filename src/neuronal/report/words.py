@@ -9,6 +9,8 @@ from neuronal.core.words import counted
 from neuronal.experiments.compare import Comparison, Difference, Estimate, by_family
 from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import Record
+from neuronal.probes.contrast import Contrast
+from neuronal.probes.zero_image import ZeroImage
 from neuronal.train.timing import StepTime
 
 
@@ -102,8 +104,8 @@ def _more(gap: Difference) -> str:
 def _contrast(sound: Mapping[str, Sequence[Record]]) -> list[str]:
     flat, changing = [], []
     for family, records in sound.items():
-        multipliers = records[0].probes["contrast"]["multipliers"]
-        curves = [record.probes["contrast"]["accuracy"] for record in records]
+        multipliers = records[0].probe(Contrast).multipliers
+        curves = [record.probe(Contrast).accuracy for record in records]
         means = [100 * fmean(values) for values in zip(*curves, strict=True)]
         lowest = min(range(len(means)), key=means.__getitem__)
         if all(value == curve[0] for curve in curves for value in curve):
@@ -120,7 +122,7 @@ def _zero_image(sound: Mapping[str, Sequence[Record]], classes: Sequence[str]) -
     uniform = 1 / len(classes)
     even, believing = [], []
     for family, records in sound.items():
-        everything = [(record.probes["zero_image"]["probabilities"], record.seed) for record in records]
+        everything = [(record.probe(ZeroImage).probabilities, record.seed) for record in records]
         if all(abs(p - uniform) < 1e-6 for probabilities, _ in everything for p in probabilities):
             even.append(family)
             continue

@@ -74,9 +74,9 @@ def off(model: nn.Module, split: Split) -> dict[str, float]:
     """The three shares."""
     dead, silent = dead_units(model, split), silence(model, split)
     return {
-        "dead_units": dead["dead"] / max(1, dead["units"]),
-        "dead_layers": silent["dead_layers"] / max(1, len(silent["layers"])),
-        "silent": silent["silent"] / max(1, silent["images"]),
+        "dead_units": dead.dead / max(1, dead.units),
+        "dead_layers": silent.dead_layers / max(1, len(silent.layers)),
+        "silent": silent.silent / max(1, silent.images),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Record, Work, estimate
+from neuronal.probes import Motion
 from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Recipes, Reproduction, Scales, Setting, settings, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
@@ -155,8 +156,8 @@ def _row(recipe: Recipe, sound: Sequence[Record], failed: Mapping[str, str]) -> 
         return row
     if "hinge_motion" in sound[0].probes:
         # Largest turn (degrees) and shift of any unit in any step, seed by seed.
-        motions = [record.probes["hinge_motion"] for record in sound]
-        row |= {key: [motion[key] for motion in motions] for key in ("largest_angle", "largest_distance")}
+        motions = [record.probe(Motion) for record in sound]
+        row |= {key: [getattr(motion, key) for motion in motions] for key in ("largest_angle", "largest_distance")}
     if "top5" in sound[0].metrics:
         # Epoch by epoch, seed by seed; followed are the test data where a recipe is as published, else held-out data.
         followed = "holdout" if recipe.protocol == "clean" else "test"

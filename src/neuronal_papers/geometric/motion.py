@@ -16,6 +16,7 @@ from torch import nn
 from neuronal.data import Dataset, load
 from neuronal.experiments import Recipe, Work, drawn, network
 from neuronal.geometry import outputs
+from neuronal.probes import Motion
 from neuronal.report import Column, Figure, Table, colour, table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, in_panels
@@ -73,10 +74,10 @@ def _picture(recipe: Recipe, row: Row, data: Dataset, shared: Row, work: Work) -
     """Motion of the first seed step by step, the places of its units, and what the network puts out."""
     seed, (key, most) = recipe.seeds[0], FOLLOWED[data.shape[0]]
     record, model = work.network(recipe, seed)
-    motion = record.probes["hinge_motion"]
-    *places, last = motion["places"]
-    picture = {"method": row["method"], "rate": row["rate"], "test": row["values"][0], "every": motion["every"]}
-    picture |= {key: motion[key], "places": [*places[:: 1 + len(places) // most], last]}
+    motion = record.probe(Motion)
+    *places, last = motion.places
+    picture = {"method": row["method"], "rate": row["rate"], "test": row["values"][0], "every": motion.every}
+    picture |= {key: getattr(motion, key), "places": [*places[:: 1 + len(places) // most], last]}
     if data.task == "regression":
         picture["value_at_start"] = _shown(network(recipe, data, seed), shared)
     return picture | {"value": _shown(model, shared)}

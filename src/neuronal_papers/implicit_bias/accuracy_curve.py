@@ -64,7 +64,7 @@ def curvatures(record: Record, model: nn.Module, count: int) -> dict[str, float 
     found: dict[str, float | None] = {}
     for name, chosen in (("right", ~wrong), ("wrong", wrong)):
         few = seen.rows(chosen.nonzero().flatten()[:count])
-        found[name] = curvature(model, few, rows=count, batch_size=AT_ONCE)["median"] if len(few) else None
+        found[name] = curvature(model, few, rows=count, batch_size=AT_ONCE).median if len(few) else None
     return found
 
 

@@ -38,7 +38,7 @@ def sensitivity(record: Record, model: nn.Module, test: Split, _: Mapping[str, A
 
 def _sizes(model: nn.Module, split: Split) -> dict[str, float]:
     norms = jacobian(model, split, rows=len(split), batch_size=AT_ONCE)
-    return {"frobenius": norms["frobenius"], "curvature": curvature(model, split, batch_size=AT_ONCE)["median"]}
+    return {"frobenius": norms.frobenius, "curvature": curvature(model, split, batch_size=AT_ONCE).median}
 
 
 def with_and_without(result: Result, kind: str) -> list[Case]:
@@ -104,7 +104,7 @@ def added(record: Record, trained: nn.Module, few: Split, options: Mapping[str, 
         model = convert(trained, "implicit_bias", **how).model if coupling else trained
         left = [white_box(model, few, epsilon, options).robust_accuracy for epsilon in options["epsilons"]]
         row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left}
-        kinds.append(row | {"jacobian": jacobian(model, test, batch_size=AT_ONCE)["frobenius"]})
+        kinds.append(row | {"jacobian": jacobian(model, test, batch_size=AT_ONCE).frobenius})
     return {"kinds": kinds}
 
 

@@ -12,6 +12,7 @@ from neuronal.core.words import counted
 from neuronal.data import DATASETS
 from neuronal.experiments import Recipe, Work, estimate
 from neuronal.probes import MULTIPLIERS as FACTORS
+from neuronal.probes import Contrast
 from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_band
@@ -69,7 +70,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     for (recipe, trained, failed), choice in zip(runs, chosen, strict=True):
         row = {"name": recipe.name, "neuron": recipe.family, "seeds": [one.seed for one in trained], "failed": failed}
         row |= what_was_tried(recipe, choice)
-        rows.append(row | {"accuracy": [list(one.probes["contrast"]["accuracy"]) for one in trained]})
+        rows.append(row | {"accuracy": [list(one.probe(Contrast).accuracy) for one in trained]})
     return {"rows": rows}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import log
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 from neuronal.convert import from_source, input_shape
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
+from neuronal.probes import ZeroImage
 from neuronal.report import Column, Figure
 from neuronal_papers.core import Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, marked
@@ -41,12 +42,12 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         rows.append(_row(source, "", 0, logits.softmax(0).tolist()))
     for record in work.records(setting.recipes):
         if record.failure is None:
-            p = record.probes["zero_image"]["probabilities"]
+            p = record.probe(ZeroImage).probabilities
             rows.append(_row(record.recipe.name, record.recipe.family, record.seed, p))
     return {"rows": rows}
 
 
-def _row(name: str, neuron: str, seed: int, probabilities: list[float]) -> dict[str, Any]:
+def _row(name: str, neuron: str, seed: int, probabilities: Sequence[float]) -> dict[str, Any]:
     p = sorted(probabilities, reverse=True)
     entropy = -sum(value * log(value) for value in p if value > 0) / log(len(p))
     row = {"name": name, "neuron": neuron, "seed": seed, "probabilities": p[:20]}

@@ -80,7 +80,7 @@ def test_curvatures_are_those_of_the_training_images_with_the_labels_they_were_g
     given = training_data(recipe, data, 0)[0].y
     assert 0.35 < (given != labels).double().mean() < 0.45
     for name, chosen in (("right", given == labels), ("wrong", given != labels)):
-        expected = curvature(model, Split(images[chosen][:5], given[chosen][:5]), rows=5)["median"]
+        expected = curvature(model, Split(images[chosen][:5], given[chosen][:5]), rows=5).median
         assert found[name] == pytest.approx(expected, rel=1e-6)
     clean = replace(record, recipe=replace(recipe, wrong_labels=0.0))
     assert accuracy_curve.curvatures(clean, model, 5)["wrong"] is None
