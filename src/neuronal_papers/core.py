@@ -18,16 +18,21 @@ SCALES = {
 }
 
 
+Recipes = tuple[Recipe, ...]
+Options = Mapping[str, Any]
+"""What a measurement goes by, by name: plain values, which stand in its result."""
+Measured = Mapping[str, object]
+"""What is measured: tables by name, each a list of frozen records, which :mod:`neuronal.core.records` writes and reads."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """What one scale runs: networks to train, and options of the measurement."""
 
-    recipes: tuple[Recipe, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    recipes: Recipes = ()
+    options: Options = field(default_factory=dict)
 
 
-Recipes = tuple[Recipe, ...]
-Options = Mapping[str, Any]
 Scales = dict[str, Setting]
 
 
@@ -61,12 +66,12 @@ class Reproduction:
     title: str
     where: str
     scales: Mapping[str, Setting]
-    measure: Callable[[Setting, Work], Mapping[str, Any]]
+    measure: Callable[[Setting, Work], Measured]
     claims: Sequence[Claim | Fact] | Callable[[Result], Sequence[Claim | Fact]]
     tables: Callable[[Result], Sequence[Table]]
     figures: Callable[[Result], Sequence[Figure]] = lambda result: ()
     criteria: str = ""
-    reported: Mapping[str, Any] = field(default_factory=dict)
+    reported: Options = field(default_factory=dict)
     comparable: tuple[str, ...] = ("small", "paper")
     departs: str = ""
     takes_models: bool = False

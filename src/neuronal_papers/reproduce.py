@@ -14,10 +14,11 @@ from time import perf_counter
 from typing import Any
 
 from neuronal.core.files import json_checksum, make_writable, plain_json, read_json, write_whole
+from neuronal.core.records import to_json
 from neuronal.experiments import Crew, NothingLeft, Watch, Work, environment, has_locks
 from neuronal.names import find
 from neuronal.train import is_first_process, processes
-from neuronal_papers.core import SCALES, Reproduction, Setting
+from neuronal_papers.core import SCALES, Measured, Reproduction, Setting
 from neuronal_papers.judge import VERSION, Result
 from neuronal_papers.reached import digest_of
 
@@ -84,9 +85,9 @@ def keep_result(
     reproduction: Reproduction,
     scale: str,
     setting: Setting,
-    measured: Mapping[str, Any],
+    measured: Measured,
     work: Work,
-    more: Mapping[str, Any],
+    more: Mapping[str, object],
     results: Path,
 ) -> Path:
     """Writes the result of a measurement with its setting and what ``more`` there is to say; returns the file."""
@@ -99,7 +100,7 @@ def keep_result(
         "scale_means": SCALES[scale],
         "recipes": [recipe.to_json() for recipe in setting.recipes],
         "options": setting.options,
-        "result": measured,
+        "result": to_json(measured),
         "network_seconds": work.network_seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         **more,

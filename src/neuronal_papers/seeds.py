@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import log10
 from statistics import median
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from neuronal.report import Column
+from neuronal.core.records import Json, from_json
+from neuronal.report import Column, field_of
 from neuronal_papers.judge import Result, paired
 
 Row = Mapping[str, Any]
-Value = Callable[[Row], Any]
-Rows = Callable[[Result], Iterable[Row]]
+Kind = TypeVar("Kind")
+Value = Callable[[Any], Any]
+Rows = Callable[[Result], Iterable[Any]]
 
 OVER_SEEDS = "median over seeds, with the lowest and the highest"
 """What a caption says of :func:`over_seeds`."""
@@ -25,7 +28,7 @@ def at(*path: str | int) -> Value:
 
     def value(row: Any) -> Any:
         for step in path:
-            row = row.get(step) if isinstance(row, Mapping) else row[step]
+            row = field_of(row, step) if isinstance(step, str) else row[step]
             if row is None:
                 return None
         return row
@@ -38,21 +41,41 @@ def rows_of(result: Result, **where: Any) -> list[Row]:
     return [row for row in result["result"]["rows"] if all(row[key] == value for key, value in where.items())]
 
 
-def groups(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+def records_of(kind: type[Kind], result: Result, table: str = "rows") -> list[Kind]:
+    """The records of one table of a result."""
+    return [from_json(kind, row) for row in result["result"][table]]
+
+
+@dataclass(frozen=True)
+class Run(Generic[Kind]):
+    """What was found of one trained network."""
+
+    name: str
+    neuron: str
+    seed: int
+    found: Kind
+
+
+def runs_of(kind: type[Kind], result: Result) -> list[Run[Kind]]:
+    """The rows of a measurement by :func:`neuronal_papers.tuning.on_test_images`, whose records are of one ``kind``."""
+    return [Run(row["name"], row["neuron"], row["seed"], from_json(kind, row)) for row in result["result"]["rows"]]
+
+
+def groups(rows: Iterable[Kind], *keys: str) -> dict[tuple[Any, ...], list[Kind]]:
     """Rows that share what ``keys`` name, in the order of the first of each."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    found: dict[tuple[Any, ...], list[Kind]] = {}
     for row in rows:
-        found.setdefault(tuple(row.get(key) for key in keys), []).append(row)
+        found.setdefault(tuple(field_of(row, key) for key in keys), []).append(row)
     return found
 
 
-def by_network(rows: Iterable[Row], *keys: str) -> list[dict[str, Any]]:
+def by_network(rows: Iterable[Row], *keys: str) -> list[Json]:
     """Rows that differ in their seed only, together: what they share, by ``keys``, and the rows themselves as ``runs``."""
     keys = keys or ("name", "neuron")
     return [dict(zip(keys, shared, strict=True)) | {"runs": runs} for shared, runs in groups(rows, *keys).items()]
 
 
-def networks_of(result: Result, *keys: str) -> list[dict[str, Any]]:
+def networks_of(result: Result, *keys: str) -> list[Json]:
     """Networks of the rows of a result, each with its ``runs``; see :func:`by_network`."""
     return by_network(result["result"]["rows"], *keys)
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import wraps
-from typing import Any
 
 from torch import nn
 
+from neuronal.core.records import Json, to_json
 from neuronal.data import Split, load
 from neuronal.experiments import Choice, Recipe, Record, Work, choose
 from neuronal.train import processes
-from neuronal_papers.core import Setting
+from neuronal_papers.core import Options, Setting
 from neuronal_papers.seeds import Row
 
 TUNING = ("rates", "tuning_seeds", "tuned_at")
 """Options that say how rates are chosen; they are no part of what is measured of a network."""
+Rows = dict[str, list[Row]]
 END_OF_LIST = "; ↑ ↓ the largest, or smallest, of the rates tried: beyond it there may be a better one"
 """What a caption adds where a rate has such a mark."""
 
@@ -58,13 +59,13 @@ def choices(setting: Setting, work: Work) -> list[Choice | None]:
     if twice := {seed for recipe in setting.recipes for seed in recipe.seeds} & set(seeds):
         listed = ", ".join(map(str, seeds))
         raise ValueError(f"rates are tried with seeds {listed}, and results need others, got {min(twice)}.")
-    fields: Mapping[str, Any] = setting.options.get("tuned_at", {})
+    fields: Options = setting.options.get("tuned_at", {})
     work.say(f"learning rates of {', '.join(dict.fromkeys(recipe.name for recipe in setting.recipes))}")
     tries = [[replace(one, seeds=seeds, probes=(), lr=rate, **fields) for rate in rates] for one in setting.recipes]
     return list(best_of(tries, work))
 
 
-def what_was_tried(recipe: Recipe, choice: Choice | None) -> dict[str, Any]:
+def what_was_tried(recipe: Recipe, choice: Choice | None) -> Json:
     """What the row of a network at its best rate says of this rate and the others; nothing where none was chosen."""
     return {} if choice is None else {"rate": recipe.lr, "tuning": [asdict(point) for point in choice.curve]}
 
@@ -80,7 +81,7 @@ def best_of(tries: Sequence[Sequence[Recipe]], work: Work) -> list[Choice]:
 
 def measured(
     setting: Setting, work: Work, procedure: str, measure: Callable[[Record, nn.Module], Row], *, may_fail: bool = False
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """One row for every tuned network and seed; see :meth:`neuronal.experiments.Work.rows`.
 
     Args:
@@ -106,7 +107,7 @@ def on_the_device(model: nn.Module) -> nn.Module:
     return model.to(processes().device)
 
 
-def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Callable[[Setting, Work], dict[str, Any]]:
+def on_test_images(look: Callable[[Record, nn.Module, Split, Options], object]) -> Callable[[Setting, Work], Rows]:
     """A measurement whose ``rows`` are what ``look`` finds of every tuned network and seed.
 
     ``look`` takes a record, its network, test images and the options. Of these ``images`` is how many images, the first
@@ -114,11 +115,13 @@ def on_test_images(look: Callable[[Record, nn.Module, Split, Row], Row]) -> Call
     """
 
     @wraps(look)
-    def measure(setting: Setting, work: Work) -> dict[str, Any]:
+    def measure(setting: Setting, work: Work) -> Rows:
         def row(record: Record, model: nn.Module) -> Row:
             work.say(f"{look.__name__} of {record.recipe.name}, {record.recipe.family}, seed {record.seed}")
             test = load(record.recipe.data).scaled(record.recipe.scaling).test
-            return look(record, on_the_device(model), test.rows(slice(setting.options.get("images"))), setting.options)
+            images = test.rows(slice(setting.options.get("images")))
+            found: Row = to_json(look(record, on_the_device(model), images, setting.options))
+            return found
 
         return {"rows": measured(setting, work, look.__name__, row)}
 

@@ -8,7 +8,7 @@ with extras():
     from neuronal.report.render_html import render_html
     from neuronal.report.render_markdown import render_markdown
     from neuronal.report.render_terminal import print_blocks, rich_table
-    from neuronal.report.tables import Column, Table, table
+    from neuronal.report.tables import Column, Table, field_of, table
 
 __all__ = [
     "COLOURS",
@@ -26,6 +26,7 @@ __all__ = [
     "Text",
     "blank",
     "colour",
+    "field_of",
     "plain_numbers",
     "print_blocks",
     "render_html",

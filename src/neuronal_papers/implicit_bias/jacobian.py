@@ -113,7 +113,9 @@ def transfer(setting: Setting, work: Work) -> dict[str, Any]:
 
     ``options``: ``couplings`` and ``slope``, ``epsilons``, ``images``, ``steps``; those of :func:`on_test_images`.
     """
-    return {"rows": [row | kind for row in added(setting, work)["rows"] for kind in row.pop("kinds")]}
+    rows = added(setting, work)["rows"]
+    network = ("name", "neuron", "seed", "lr")
+    return {"rows": [{key: row[key] for key in network} | kind for row in rows for kind in row["kinds"]]}
 
 
 def changes(result: Result) -> list[dict[str, Any]]:

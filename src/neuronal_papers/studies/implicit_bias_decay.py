@@ -67,7 +67,7 @@ def holdout(network: Row) -> float:
 
 def matched(result: Result) -> list[tuple[str, Row, Row]]:
     """Every implicit-bias network with its label, and the standard one whose held-out accuracy is nearest to its own."""
-    every = [{**one, "data": one["name"].partition(",")[0]} for one in networks_of(result)]
+    every: list[Row] = [{**one, "data": one["name"].partition(",")[0]} for one in networks_of(result)]
     found = []
     for own in groups(every, "data").values():
         standard = [one for one in own if one["neuron"] == PLAIN]

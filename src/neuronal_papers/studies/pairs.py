@@ -6,10 +6,10 @@ networks here are of their kind, the larger ones are where they found none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,9 @@ from neuronal.data import Split
 from neuronal.experiments import Record, Share, same_class_pairs
 from neuronal.geometry import group_by_pattern, lower, outputs, pieces
 from neuronal.report import Column
-from neuronal_papers.core import Reproduction, one_table, settings
+from neuronal_papers.core import Options, Reproduction, one_table, settings
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, Within, paired
-from neuronal_papers.seeds import NAMES, Row, Rows, at, groups, rows_of
+from neuronal_papers.seeds import NAMES, Run, at, groups, runs_of
 from neuronal_papers.tuning import on_test_images
 from neuronal_papers.zero_bias.table1 import MNIST_FCN, both
 
@@ -43,14 +43,52 @@ MOST = 50.0
 ALIKE = 5.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """How many certificates have each verdict."""
+
+    certified: Share
+    refuted: int
+    unknown: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs(Verdicts):
+    """What is counted of pairs of test images.
+
+    ``same_pattern`` are pairs with one activation pattern, of all with one predicted class; the verdicts are of whether the
+    whole segment has one class, for random pairs of one class, both classified right.
+    """
+
+    accuracy: float
+    same_pattern: Share
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Ways from images to others of another class.
+
+    ``through_others`` are those with a third class on the way; ``median_first`` is where the class first changes (0 at the
+    one end, 1 at the other).
+    """
+
+    through_others: Share
+    median_first: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proofs(Pairs):
+    crossing: Crossing
+
+
 @on_test_images
-def proofs(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+def proofs(record: Record, model: nn.Module, test: Split, options: Options) -> Proofs:
     """Every network: what holds between random pairs of one class, and between neighbours of different classes."""
     x, y, predicted = classified(model.cpu(), test)
     generator = torch.Generator().manual_seed(record.seed)
     found = examine(model, x, y, predicted, options["pairs"], generator)
     near = neighbours_of_another_class(x, y, predicted == y, options["crossings"], generator)
-    return {**found, "crossing": crossing(model, x, y, *near)}
+    return Proofs(**vars(found), crossing=crossing(model, x, y, *near))
 
 
 def classified(model: nn.Module, test: Split) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,26 +96,18 @@ def classified(model: nn.Module, test: Split) -> tuple[Tensor, Tensor, Tensor]:
     return test.x, test.y, outputs(model, test.x).argmax(1).cpu()
 
 
-def examine(model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, pairs: int, generator: torch.Generator) -> Row:
-    """Accuracy on images ``x`` of classes ``y``, and what is counted of pairs of them.
-
-    ``same_pattern`` are pairs with one activation pattern, of all with one predicted class; ``certified`` those whose
-    whole segment is proved to have one class, of random pairs of one class, both classified right; ``refuted`` and
-    ``unknown`` the other ones.
-    """
+def examine(model: nn.Module, x: Tensor, y: Tensor, predicted: Tensor, pairs: int, generator: torch.Generator) -> Pairs:
+    """Accuracy on images ``x`` of classes ``y``, and what is counted of pairs of them."""
     right = predicted == y
     a, b = same_class_pairs(y, right, pairs, generator)
-    return {
-        "accuracy": right.double().mean().item(),
-        "same_pattern": same_pattern(model, x, predicted).to_json(),
-        **counts([certificate.verdict for certificate in certify_segments(model, x[a], x[b])]),
-    }
+    verdicts = counts([certificate.verdict for certificate in certify_segments(model, x[a], x[b])])
+    alike = same_pattern(model, x, predicted)
+    return Pairs(accuracy=right.double().mean().item(), same_pattern=alike, **vars(verdicts))
 
 
-def counts(verdicts: Sequence[str]) -> dict[str, Any]:
-    """How many certificates have each verdict."""
-    certified = Share(verdicts.count("certified"), len(verdicts)).to_json()
-    return {"certified": certified, "refuted": verdicts.count("refuted"), "unknown": verdicts.count("unknown")}
+def counts(verdicts: Sequence[str]) -> Verdicts:
+    certified = Share(verdicts.count("certified"), len(verdicts))
+    return Verdicts(certified=certified, refuted=verdicts.count("refuted"), unknown=verdicts.count("unknown"))
 
 
 def kinds(model: nn.Module, x: Tensor, predicted: Tensor) -> Tensor:
@@ -106,29 +136,32 @@ def neighbours_of_another_class(
     return chosen[possible], places[distances.argmin(1)][possible]
 
 
-def crossing(model: nn.Module, x: Tensor, y: Tensor, a: Tensor, b: Tensor) -> dict[str, Any]:
-    """Follows the network exactly from each row of ``a`` to its partner in ``b``, of another class.
-
-    ``through_others`` are those with a third class on the way; ``median_first`` is where the class first changes (0 at the
-    one end, 1 at the other).
-    """
+def crossing(model: nn.Module, x: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Crossing:
+    """Follows the network exactly from each row of ``a`` to its partner in ``b``, of another class."""
     others, firsts = 0, []
     for i, j, line in zip(a.tolist(), b.tolist(), pieces(lower(model, x[a]), x[a], x[b]), strict=True):
         changes = line.switches()
         others += any(change.after not in (int(y[i]), int(y[j])) for change in changes)
         firsts.append(changes[0].t if changes else 1.0)
-    return {"through_others": Share(others, len(firsts)).to_json(), "median_first": median(firsts)}
+    return Crossing(Share(others, len(firsts)), median(firsts))
 
 
-def certified(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, float]]:
+def certified(rows: Iterable[Run[Verdicts]]) -> dict[tuple[str, str], dict[int, float]]:
     """Percent of the pairs, or groups, that were proved, by network, neuron and seed."""
     return {
-        network: {row["seed"]: 100 * row["certified"]["count"] / row["certified"]["total"] for row in of}
+        network: {row.seed: 100 * row.found.certified.count / row.found.certified.total for row in of}
         for network, of in groups(rows, "name", "neuron").items()
     }
 
 
-def proved(text: str, what: str, side: Above | Below, chosen: Rows, *, beyond_paper: bool = False) -> Claim:
+def proved(
+    text: str,
+    what: str,
+    side: Above | Below,
+    chosen: Callable[[Result], Iterable[Run[Verdicts]]],
+    *,
+    beyond_paper: bool = False,
+) -> Claim:
     """A claim of the percentage of ``what`` that is proved, a case for every network in the ``chosen`` rows."""
 
     def cases(result: Result) -> list[Case]:
@@ -139,24 +172,28 @@ def proved(text: str, what: str, side: Above | Below, chosen: Rows, *, beyond_pa
 
 def _without_less_with(result: Result) -> list[Case]:
     """Percent proved without biases less percent proved with them, seed by seed."""
-    percent = certified(result["result"]["rows"])
+    percent = certified(runs_of(Verdicts, result))
     names = dict.fromkeys(name for name, _ in percent)
     return [Case(name, paired(percent[name, "zero_bias"], percent[name, "standard"])) for name in names]
 
 
 def count(head: str, *path: str) -> Column:
-    """A share below these keys of a row, as count/total."""
-    share = at(*path)
-    return Column(head, lambda row: f"{share(row)['count']:,}/{share(row)['total']:,}")
+    """A share that was found of a network, as count/total."""
+    share = at("found", *path)
+    return Column(head, lambda row: f"{share(row).count:,}/{share(row).total:,}")
 
 
-RUN = (*NAMES, Column("seed", "seed"), Column("accuracy (%)", lambda row: 100 * row["accuracy"], ".1f"))
-PROVED = (count("certified", "certified"), Column("refuted", "refuted"), Column("open", "unknown"))
+RUN = (*NAMES, Column("seed", "seed"), Column("accuracy (%)", lambda row: 100 * row.found.accuracy, ".1f"))
+PROVED = (
+    count("certified", "certified"),
+    Column("refuted", at("found", "refuted")),
+    Column("open", at("found", "unknown")),
+)
 COLUMNS = (
     *RUN,
     count("equal patterns", "same_pattern"),
     *PROVED,
-    Column("first change", lambda row: row["crossing"]["median_first"], ".2f"),
+    Column("first change", at("found", "crossing", "median_first"), ".2f"),
     count("third class", "crossing", "through_others"),
 )
 CAPTION = (
@@ -173,10 +210,10 @@ PAIRS = Reproduction(
     scales=settings((both(replace(DIGITS, widths=(8,), epochs=1, seeds=(0,))), RECIPES), COUNTS),
     measure=proofs,
     claims=(
-        proved(PROVABLE, "pairs", Above(MOST), rows_of, beyond_paper=True),
+        proved(PROVABLE, "pairs", Above(MOST), partial(runs_of, Verdicts), beyond_paper=True),
         Claim("As many are proved with biases as without", _without_less_with, Within(ALIKE), beyond_paper=True),
     ),
-    tables=one_table(COLUMNS, CAPTION),
+    tables=one_table(COLUMNS, CAPTION, rows=partial(runs_of, Proofs)),
     criteria=f"Most is more than {MOST:g}%; shares are alike within {ALIKE:g} points.",
     departs=(
         "Not in the paper, which looks at equal patterns only; networks of its kind and larger ones, on data it does not "

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +17,22 @@ from neuronal.data import Split
 from neuronal.experiments import Record, Work, same_class_pairs
 from neuronal.geometry import outputs
 from neuronal.report import Column, Figure, blank
-from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.core import Measured, Options, Reproduction, Setting, one_table, settings
 from neuronal_papers.judge import Below, Evidence, Fact, Result
-from neuronal_papers.seeds import Row, groups, spread
-from neuronal_papers.studies.pairs import MOST, PROVED, RUN, classified, count, counts, examine, kinds, proved
+from neuronal_papers.seeds import Run, at, groups, records_of, runs_of, spread
+from neuronal_papers.studies.pairs import (
+    MOST,
+    PROVED,
+    RUN,
+    Pairs,
+    Verdicts,
+    classified,
+    count,
+    counts,
+    examine,
+    kinds,
+    proved,
+)
 from neuronal_papers.tuning import on_test_images
 from neuronal_papers.zero_bias.table1 import BOTH, MNIST_FCN, both, smoke
 
@@ -33,30 +44,70 @@ SPAN = 3.0
 MANY = 1.0
 
 
+@dataclass(frozen=True)
+class Pixels:
+    """Images side by side, as bytes."""
+
+    shape: tuple[int, ...]
+    base64: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str
+    right: bool
+    rows: tuple[Pixels, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpolation(Pairs):
+    """With how many images between pairs of one pattern have another class."""
+
+    interpolants: int
+    changed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictured(Interpolation):
+    pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixed(Verdicts):
+    """How many mixtures of groups that share a pattern and a class have another class; verdicts of random groups."""
+
+    accuracy: float
+    groups: int
+    mixtures: int
+    convex_changed: int
+    conic_changed: int
+
+
 @on_test_images
-def interpolation(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+def interpolation(record: Record, model: nn.Module, test: Split, options: Options) -> Pictured:
     """Every network: its accuracy, pairs of equal patterns and their interpolants, and certificates of random pairs."""
     x, y, predicted = classified(model.cpu(), test)
     drawn, mixed = (Generator().manual_seed(record.seed) for _ in range(2))
     alike = pairs_of_equal_pattern(model, x, predicted, options["interpolated"], mixed)
-    return {
-        **examine(model, x, y, predicted, options["pairs"], drawn),
-        "interpolants": STEPS * len(alike),
-        "changed": count_changed(model, x, predicted, list(alike), [between(STEPS)] * len(alike)),
-        "pictures": _pictures(record.recipe.name, x, predicted == y, alike),
-    }
+    return Pictured(
+        **vars(examine(model, x, y, predicted, options["pairs"], drawn)),
+        interpolants=STEPS * len(alike),
+        changed=count_changed(model, x, predicted, list(alike), [between(STEPS)] * len(alike)),
+        pictures=_pictures(record.recipe.name, x, predicted == y, alike),
+    )
 
 
-def measure_pairs(setting: Setting, work: Work) -> dict[str, Any]:
+def measure_pairs(setting: Setting, work: Work) -> Measured:
     """Rows of :func:`interpolation`, and pictures of the first seed without biases."""
     rows = interpolation(setting, work)["rows"]
     shown = ("zero_bias", setting.recipes[0].seeds[0])
-    pictures = [one for row in rows for one in row.pop("pictures") if (row["neuron"], row["seed"]) == shown]
-    return {"rows": rows, "pictures": pictures}
+    pictures = [one for row in rows for one in row["pictures"] if (row["neuron"], row["seed"]) == shown]
+    kept = [{name: value for name, value in row.items() if name != "pictures"} for row in rows]
+    return {"rows": kept, "pictures": pictures}
 
 
 @on_test_images
-def regions(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+def regions(record: Record, model: nn.Module, test: Split, options: Options) -> Mixed:
     """Every network: random mixtures of groups that share a pattern and a class, and certificates for random groups.
 
     ``options``: ``mixtures`` per group, ``groups`` to mix, ``certificates`` to try, ``points`` in each, ``cone`` or not.
@@ -64,14 +115,21 @@ def regions(record: Record, model: nn.Module, test: Split, options: Mapping[str,
     x, y, predicted = classified(model.cpu(), test)
     alike = groups_of_equal_pattern(model, x, predicted, options["groups"])
     generator = Generator().manual_seed(record.seed)
-    row = {"groups": len(alike), "mixtures": options["mixtures"] * len(alike)}
-    for kind, cone in (("convex", False), ("conic", True)):
+    changed = []
+    for cone in (False, True):
         weights = [random_weights(options["mixtures"], len(group), generator, cone=cone) for group in alike]
-        row[f"{kind}_changed"] = count_changed(model, x, predicted, alike, weights)
+        changed.append(count_changed(model, x, predicted, alike, weights))
     certify, budget = certify_cone if options["cone"] else certify_hull, Budget(bounds=options["bounds"])
     chosen = [_random_group(y, predicted, options["points"], generator) for _ in range(options["certificates"])]
     verdicts = [certify(model, x[group], budget=budget).verdict for group in chosen]
-    return {"accuracy": record.metrics["accuracy"], **row, **counts(verdicts)}
+    return Mixed(
+        accuracy=record.metrics["accuracy"],
+        groups=len(alike),
+        mixtures=options["mixtures"] * len(alike),
+        convex_changed=changed[0],
+        conic_changed=changed[1],
+        **vars(counts(verdicts)),
+    )
 
 
 def pairs_of_equal_pattern(model: nn.Module, x: Tensor, predicted: Tensor, count: int, generator: Generator) -> Tensor:
@@ -125,45 +183,48 @@ def count_changed(model: nn.Module, x: Tensor, predicted: Tensor, groups: list[T
     return different
 
 
-def _pictures(name: str, x: Tensor, right: Tensor, pairs: Tensor) -> list[dict[str, Any]]:
+def _pictures(name: str, x: Tensor, right: Tensor, pairs: Tensor) -> tuple[Picture, ...]:
     """Pairs both classified right (Figure 7), and both wrong (Figure 8): up to three, with five images between, as bytes."""
     # Pairs that look most different first: those are worth a picture.
     pairs = pairs[(x[pairs[:, 0]] - x[pairs[:, 1]]).flatten(1).norm(dim=1).argsort(descending=True, stable=True)]
-    pictures = []
+    pictures: list[Picture] = []
     for wanted in (True, False):
         own = pairs[(right[pairs] == wanted).all(1)][:3]
         pixels = [(mixtures(x, pair, between(7)) * 255).round().clamp(0, 255).to(torch.uint8).numpy() for pair in own]
-        rows = [{"shape": list(row.shape), "base64": b64encode(row.tobytes()).decode()} for row in pixels]
-        pictures += [{"name": name, "right": wanted, "rows": rows}] if rows else []
-    return pictures
+        rows = tuple(Pixels(row.shape, b64encode(row.tobytes()).decode()) for row in pixels)
+        pictures += [Picture(name, wanted, rows)] if rows else []
+    return tuple(pictures)
 
 
-def _keep_the_class(changed: str, count: str, neurons: Sequence[str], result: Result) -> Evidence:
+def _keep_the_class(
+    kind: type[Interpolation | Mixed], changed: str, count: str, neurons: Sequence[str], result: Result
+) -> Evidence:
     """No mixture has another class than its images in networks of these ``neurons``; the numbers are of all neurons."""
-    rows, numbers = result["result"]["rows"], []
-    for (neuron,), own in groups(rows, "neuron").items():
-        different, every = (sum(row[key] for row in own) for key in (changed, count))
-        networks = f"{sum(row[count] > 0 for row in own)} of {len(own)} networks"
-        numbers.append(f"{neuron} {different:,} of {every:,} differ, in {networks}")
-    chosen = [row for row in rows if row["neuron"] in neurons]
-    return Evidence(sum(row[count] for row in chosen), sum(row[changed] for row in chosen), "; ".join(numbers))
+    items, against, numbers = 0, 0, []
+    for (neuron,), own in groups(runs_of(kind, result), "neuron").items():
+        different, every = ([getattr(row.found, key) for row in own] for key in (changed, count))
+        networks = f"{sum(number > 0 for number in every)} of {len(own)} networks"
+        numbers.append(f"{neuron} {sum(different):,} of {sum(every):,} differ, in {networks}")
+        if neuron in neurons:
+            items, against = items + sum(every), against + sum(different)
+    return Evidence(items, against, "; ".join(numbers))
 
 
 def _guaranteed_with_biases(result: Result) -> Evidence:
     """That all mixtures keep the class contradicts that such guarantees hardly exist."""
-    kept = _keep_the_class("convex_changed", "mixtures", ["standard"], result)
+    kept = _keep_the_class(Mixed, "convex_changed", "mixtures", ["standard"], result)
     return replace(kept, against=0 if kept.against else kept.items)
 
 
-def _shares(text: str, chosen: Callable[[Row], bool], low: float, high: float) -> Fact:
+def _shares(text: str, chosen: Callable[[Run[Pairs]], bool], low: float, high: float) -> Fact:
     """Pairs of one pattern are more than ``low`` and at most ``high`` percent of all in each of the ``chosen`` networks."""
 
     def evidence(result: Result) -> Evidence | None:
-        rows = list(filter(chosen, result["result"]["rows"]))
+        rows = list(filter(chosen, runs_of(Pairs, result)))
         if not rows:
             return None
-        shares = [100 * row["same_pattern"]["count"] / max(1, row["same_pattern"]["total"]) for row in rows]
-        right = [100 * row["accuracy"] for row in rows]
+        shares = [100 * row.found.same_pattern.count / max(1, row.found.same_pattern.total) for row in rows]
+        right = [100 * row.found.accuracy for row in rows]
         numbers = f"percent of all pairs of one class {spread(shares, '.2g')}; "
         numbers += f"accuracy of the {len(rows)} networks {spread(right, '.1f')}"
         return Evidence(len(rows), sum(not low < share <= high for share in shares), numbers)
@@ -171,27 +232,27 @@ def _shares(text: str, chosen: Callable[[Row], bool], low: float, high: float) -
     return Fact(text, evidence)
 
 
-def _largest(result: Result) -> list[Row]:
+def _largest(result: Result) -> list[Run[Verdicts]]:
     """The rows of the largest network for each set of data."""
     last = {recipe["data"]: recipe["name"] for recipe in result["recipes"]}
-    return [row for row in result["result"]["rows"] if row["name"] in last.values()]
+    return [row for row in runs_of(Verdicts, result) if row.name in last.values()]
 
 
 def _changed(head: str, changed: str, count: str = "mixtures") -> Column:
-    return Column(head, lambda row: f"{row[changed]:,}/{row[count]:,}")
+    return Column(head, lambda row: f"{getattr(row.found, changed):,}/{getattr(row.found, count):,}")
 
 
 OF_PAIRS = (*RUN, count("equal patterns", "same_pattern"), _changed("interpolants changed", "changed", "interpolants"))
 MIXED = _changed("convex changed", "convex_changed"), _changed("conic changed", "conic_changed")
-OF_GROUPS = (*RUN, Column("groups", "groups"), *MIXED)
+OF_GROUPS = (*RUN, Column("groups", at("found", "groups")), *MIXED)
 
 
 def figures(result: Result) -> list[Figure]:
     """The paper's grid of images: the outer ones are real, those between are mixtures."""
     drawings = []
-    for picture in result["result"]["pictures"]:
-        title = f"{picture['name']}, classified {'right' if picture['right'] else 'wrong'}"
-        images = [np.frombuffer(b64decode(row["base64"]), np.uint8).reshape(row["shape"]) for row in picture["rows"]]
+    for picture in records_of(Picture, result, "pictures"):
+        title = f"{picture.name}, classified {'right' if picture.right else 'wrong'}"
+        images = [np.frombuffer(b64decode(row.base64), np.uint8).reshape(row.shape) for row in picture.rows]
         # With a white line between images.
         lined = [np.pad(row, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=255) for row in images]
         with blank(f"{result['reproduction']}-{title}") as sheet:
@@ -220,13 +281,15 @@ INTERPOLATION = Reproduction(
     scales=settings((both(smoke(TINY)), ALL), OF_PAIRS_AT),
     measure=measure_pairs,
     claims=(
-        Fact(THEOREM_2, partial(_keep_the_class, "changed", "interpolants", BOTH)),
-        _shares("With 30 units many pairs of one pattern are found", lambda row: "30 units" in row["name"], MANY, 100),
-        _shares("Around 80% accuracy a few pairs are still found", lambda row: 0.75 <= row["accuracy"] <= 0.9, 0, MANY),
-        _shares("Over 90% accuracy no pairs are found", lambda row: row["accuracy"] > 0.9, -inf, 0),
+        Fact(THEOREM_2, partial(_keep_the_class, Interpolation, "changed", "interpolants", BOTH)),
+        _shares("With 30 units many pairs of one pattern are found", lambda row: "30 units" in row.name, MANY, 100),
+        _shares(
+            "Around 80% accuracy a few pairs are still found", lambda row: 0.75 <= row.found.accuracy <= 0.9, 0, MANY
+        ),
+        _shares("Over 90% accuracy no pairs are found", lambda row: row.found.accuracy > 0.9, -inf, 0),
         proved("Such guarantees are rare in larger and more accurate networks", "random pairs", Below(MOST), _largest),
     ),
-    tables=one_table((*OF_PAIRS, *PROVED)),
+    tables=one_table((*OF_PAIRS, *PROVED), rows=partial(runs_of, Interpolation)),
     figures=figures,
     criteria=(
         f"Many pairs are more than {MANY:g}% of all with one predicted class, few are some and no more. Guarantees are rare "
@@ -249,10 +312,10 @@ CONVEX_REGION = Reproduction(
     scales=settings((both(smoke(TINY)), both(*GROWING)), (FEW_GROUPS, GROUPS, MANY_GROUPS)),
     measure=regions,
     claims=(
-        Fact(THEOREM_3, partial(_keep_the_class, "convex_changed", "mixtures", ["zero_bias"])),
+        Fact(THEOREM_3, partial(_keep_the_class, Mixed, "convex_changed", "mixtures", ["zero_bias"])),
         Fact("Such guarantees hardly exist in networks with biases (Theorem 3)", _guaranteed_with_biases),
     ),
-    tables=one_table((*OF_GROUPS, *PROVED)),
+    tables=one_table((*OF_GROUPS, *PROVED), rows=partial(runs_of, Mixed)),
     criteria="One mixture of another class refutes the theorem; with biases the guarantee exists if there is none.",
     departs="The paper proves it and shows no numbers; biased networks stand beside, where convexity holds as well.",
 )
@@ -262,7 +325,9 @@ CONE = replace(
     title="Non-negative mixtures of several images",
     where="beyond Theorem 3",
     scales={scale: replace(one, options={**one.options, "cone": True}) for scale, one in CONVEX_REGION.scales.items()},
-    claims=[Fact(CONIC, partial(_keep_the_class, "conic_changed", "mixtures", ["zero_bias"]), beyond_paper=True)],
+    claims=[
+        Fact(CONIC, partial(_keep_the_class, Mixed, "conic_changed", "mixtures", ["zero_bias"]), beyond_paper=True)
+    ],
     criteria=f"Weights of random combinations are up to {10 ** (2 * SPAN):,.0f} to 1.",
     departs=(
         "Not in the paper: without biases its convex region is a cone. A cone is certified by its hull and by scores that "

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise, product
 from random import Random
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.records import to_json
 from neuronal.data import load
-from neuronal.experiments import Work, estimate
+from neuronal.experiments import Estimate, Work, estimate
 from neuronal.kernel import empirical_ntk, rates_of_width, relu_ntk
 from neuronal.report import Column, Figure, Table, table
-from neuronal_papers.core import Reproduction, Setting, settings, title_of
+from neuronal_papers.core import Measured, Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Result
-from neuronal_papers.seeds import Row, groups, with_error
+from neuronal_papers.seeds import Row, groups, records_of, with_error
 
 VARIANCE = 2.0
 """Of the weights, He's; ``limits`` looks at others too."""
@@ -26,7 +26,51 @@ VARIANCE = 2.0
 SAME = 1.0
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Limit:
+    """How far the limit with biases is from the one without."""
+
+    inputs: str
+    depth: int
+    variance: float
+    beta: float
+    change: float
+    after_scaling: float
+    alignment: float
+
+
+@dataclass(frozen=True)
+class Estimated(Estimate):
+    """With the number of each seed."""
+
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Approach:
+    """Distance of random networks' kernels to two limits."""
+
+    beta: float
+    width: int
+    to_own_limit: Estimated
+    to_limit_without_biases: Estimated
+
+
+@dataclass(frozen=True)
+class Training:
+    """Change of random networks' kernels by training."""
+
+    beta: float
+    width: int
+    change: Estimated
+
+
+@dataclass(frozen=True)
+class Width(Training, Approach):
+    """Both of one width."""
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """Three tables, all in float64.
 
     ``limits``: how far the limit with biases is from the one without: as it is, after the best scaling, and centred (CKA).
@@ -40,11 +84,11 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     for name, variance, depth, beta in product(inputs, options["variances"], options["depths"], betas):
         zero, kernel = (_limit(inputs[name], depth, size, variance) for size in (0.0, beta))
         scaled = zero * (zero * kernel).sum() / zero.square().sum()
-        row = {"inputs": name, "depth": depth, "variance": variance, "beta": beta, "change": _distance(kernel, zero)}
-        limits.append(row | {"after_scaling": _distance(scaled, kernel), "alignment": _alignment(kernel, zero)})
+        found = _distance(kernel, zero), _distance(scaled, kernel), _alignment(kernel, zero)
+        limits.append(Limit(name, depth, variance, beta, *found))
     data, x = next(iter(inputs.items()))
 
-    def compared(item: Row) -> dict[str, Any]:
+    def compared(item: Row) -> Row:
         beta, width = item["beta"], item["width"]
         work.say(f"networks of width {width}, beta {beta:g}")
         own, zero = (_limit(x, options["depth"], size) for size in (beta, 0.0))
@@ -56,8 +100,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             _descend(model, x, kernels[-1], rates, seed, options["steps"])
             changes.append(_distance(kernel(), kernels[-1]))
         near, far = (_estimated([_distance(kernel, limit) for kernel in kernels]) for limit in (own, zero))
-        approach = {**item, "to_own_limit": near, "to_limit_without_biases": far}
-        return {"approach": approach, "training": {**item, "change": _estimated(changes)}}
+        whole = {"approach": Approach(beta, width, near, far), "training": Training(beta, width, _estimated(changes))}
+        return {name: to_json(one) for name, one in whole.items()}
 
     how = {"procedure": "ntk", "data": "" if data == "normal" else work.checksum(data)}
     how |= {name: options[name] for name in ("inputs", "seeds", "depth", "steps")}
@@ -86,8 +130,8 @@ def _distance(kernel: Tensor, other: Tensor) -> float:
     return float((kernel - other).norm() / other.norm())
 
 
-def _estimated(values: list[float]) -> dict[str, Any]:
-    return {**asdict(estimate(values)), "values": values}
+def _estimated(values: list[float]) -> Estimated:
+    return Estimated(**asdict(estimate(values)), values=tuple(values))
 
 
 def _alignment(kernel: Tensor, other: Tensor) -> float:
@@ -120,16 +164,19 @@ def _descend(model: nn.Module, x: Tensor, kernel: Tensor, rates: dict[str, float
         optimizer.step()
 
 
-def _widths(result: Result) -> list[Row]:
+def _widths(result: Result) -> list[Width]:
     """Of every size of biases and width: how far kernels are from their limits, and how much training changes them."""
-    return [near | far for near, far in zip(result["result"]["approach"], result["result"]["training"], strict=True)]
+    tables = (records_of(Approach, result, "approach"), records_of(Training, result, "training"))
+    return [Width(**{**vars(near), **vars(change)}) for near, change in zip(*tables, strict=True)]
 
 
 def _shrinks(text: str, key: str) -> Claim:
     """Of every size of biases: the number of the widest networks as a part of the narrowest ones', seed by seed."""
 
     def cases(result: Result) -> list[Case]:
-        sizes = {beta: [row[key]["values"] for row in of] for (beta,), of in groups(_widths(result), "beta").items()}
+        sizes = {
+            beta: [getattr(row, key).values for row in of] for (beta,), of in groups(_widths(result), "beta").items()
+        }
         ratios = {beta: [b / a for a, b in zip(of[0], of[-1], strict=True)] for beta, of in sizes.items()}
         return [Case(f"beta {beta:g}", values) for beta, values in ratios.items()]
 
@@ -137,15 +184,15 @@ def _shrinks(text: str, key: str) -> Claim:
 
 
 def _limits(result: Result) -> Evidence:
-    rows = result["result"]["limits"]
-    changes = [100 * row["change"] for row in rows]
+    rows = records_of(Limit, result, "limits")
+    changes = [100 * row.change for row in rows]
     numbers = f"the limits differ by {min(changes):,.1f} to {max(changes):,.1f}%; centred alignment "
-    numbers += f"{min(row['alignment'] for row in rows):.4f} or more, where 1 would be a factor and a constant"
+    numbers += f"{min(row.alignment for row in rows):.4f} or more, where 1 would be a factor and a constant"
     return Evidence(len(rows), sum(change > SAME for change in changes), numbers)
 
 
 def _percent(head: str, key: str) -> Column:
-    return Column(head, lambda row: with_error(row[key]["mean"], row[key]["standard_error"]))
+    return Column(head, lambda row: with_error(getattr(row, key).mean, getattr(row, key).standard_error))
 
 
 LIMITS = (
@@ -153,8 +200,8 @@ LIMITS = (
     Column("variance", "variance", "g"),
     Column("depth", "depth"),
     Column("beta", "beta", "g"),
-    Column("change (%)", lambda row: 100 * row["change"], ",.1f"),
-    Column("after scaling (%)", lambda row: 100 * row["after_scaling"], ".1f"),
+    Column("change (%)", lambda row: 100 * row.change, ",.1f"),
+    Column("after scaling (%)", lambda row: 100 * row.after_scaling, ".1f"),
     Column("alignment", "alignment", ".4f"),
 )
 WIDTHS = (
@@ -169,7 +216,7 @@ WIDTHS = (
 def tables(result: Result) -> list[Table]:
     title = f"{title_of(result)}: the limit with biases against the one without"
     finite = table("Networks of finite width (%, mean ± standard error over seeds)", WIDTHS, _widths(result))
-    return [table(title, LIMITS, result["result"]["limits"]), finite]
+    return [table(title, LIMITS, records_of(Limit, result, "limits")), finite]
 
 
 def figures(result: Result) -> list[Figure]:
@@ -179,7 +226,7 @@ def figures(result: Result) -> list[Figure]:
         ("change", "Training changes the kernel less and less", "change of the kernel (%)"),
     ):
         lines = [
-            Line(number, f"beta {beta:g}", [row["width"] for row in of], [[100 * row[key]["mean"] for row in of]])
+            Line(number, f"beta {beta:g}", [row.width for row in of], [[100 * getattr(row, key).mean for row in of]])
             for number, ((beta,), of) in enumerate(sizes.items())
         ]
         axes = {"xscale": "log", "yscale": "log", "xlabel": "width", "ylabel": label}

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean, variance
 from typing import Any
 
 from neuronal.core.words import counted
 from neuronal.data import DATASETS
-from neuronal.experiments import Recipe, Work, estimate
+from neuronal.experiments import Point, Recipe, Work, estimate
 from neuronal.probes import MULTIPLIERS as FACTORS
 from neuronal.probes import Contrast
 from neuronal.report import Column, Figure, Table, table
 from neuronal_papers.core import Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_band
 from neuronal_papers.judge import Above, Below, Case, Claim, Evidence, Fact, Result, Within, paired
-from neuronal_papers.seeds import NAMES, Row, at, groups, with_error
-from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list, runs_of, what_was_tried
+from neuronal_papers.seeds import NAMES, at, groups, records_of, with_error
+from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list, runs_of
 
 BOTH = ("zero_bias", "standard")
 
@@ -60,7 +60,33 @@ CLEAR = 5.0
 VARIANCE = 0.5
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """Accuracy of a network at each contrast, seed by seed; why others failed; its rate, and what was tried."""
+
+    name: str
+    neuron: str
+    seeds: tuple[int, ...]
+    failed: Mapping[str, str]
+    rate: float | None = None
+    tuning: tuple[Point, ...] | None = None
+    accuracy: tuple[tuple[float, ...], ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, {self.neuron}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Curves):
+    """The same beside the paper's: ``curves`` by seed, runs that failed being at chance; ``note`` names these."""
+
+    curves: Mapping[int, Sequence[float]]
+    note: str
+    beside: Sequence[float]
+
+
+def measure(setting: Setting, work: Work) -> Mapping[str, list[Curves]]:
     """Trains every recipe with every seed: accuracy at each contrast, seed by seed, and what failed.
 
     ``options``: those of :func:`neuronal_papers.tuning.tuned` where each network is to have a rate of its own.
@@ -68,33 +94,36 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     chosen, rows = choices(setting, work), []
     runs = runs_of(at_best(setting.recipes, chosen), work)
     for (recipe, trained, failed), choice in zip(runs, chosen, strict=True):
-        row = {"name": recipe.name, "neuron": recipe.family, "seeds": [one.seed for one in trained], "failed": failed}
-        row |= what_was_tried(recipe, choice)
-        rows.append(row | {"accuracy": [list(one.probe(Contrast).accuracy) for one in trained]})
+        curves = Curves(
+            name=recipe.name,
+            neuron=recipe.family,
+            seeds=tuple(one.seed for one in trained),
+            failed=failed,
+            rate=recipe.lr if choice else None,
+            tuning=choice.curve if choice else None,
+            accuracy=tuple(one.probe(Contrast).accuracy for one in trained),
+        )
+        rows.append(curves)
     return {"rows": rows}
 
 
-def _networks(result: Result) -> list[Row]:
-    """Of each network its name, accuracy by seed and contrast, a note of runs that failed, being at chance, and the paper's.
-
-    The paper's curve is ``beside`` the first network of each neuron: several sizes stand beside one row of the paper.
-    """
+def _networks(result: Result) -> list[Network]:
+    """The paper's curve is ``beside`` the first network of each neuron: several sizes stand beside one row of the paper."""
     data = {recipe["name"]: DATASETS[recipe["data"]] for recipe in result["recipes"]}
     beside = dict(result["reported"])
-    networks: list[Row] = []
-    for row in result["result"]["rows"]:
-        name, neuron = row["name"], row["neuron"]
-        title, chance = f"{name}, {neuron}", [1 / data[name].num_classes] * len(FACTORS)
-        curves = dict(zip(row["seeds"], row["accuracy"], strict=True)) | dict.fromkeys(map(int, row["failed"]), chance)
-        note = f"failed, at chance: {title}, seed {', '.join(row['failed'])}" if row["failed"] else ""
-        networks.append({**row, "title": title, "curves": curves, "note": note, "beside": beside.pop(neuron, ())})
+    networks = []
+    for row in records_of(Curves, result):
+        chance = (1 / data[row.name].num_classes,) * len(FACTORS)
+        curves = dict(zip(row.seeds, row.accuracy, strict=True)) | dict.fromkeys(map(int, row.failed), chance)
+        note = f"failed, at chance: {row.title}, seed {', '.join(row.failed)}" if row.failed else ""
+        networks.append(Network(**vars(row), curves=curves, note=note, beside=beside.pop(row.neuron, ())))
     return networks
 
 
-def _less(own: Row, other: Row, label: str = "", place: int = 0) -> Case:
+def _less(own: Network, other: Network, label: str = "", place: int = 0) -> Case:
     """The one's accuracy less the other's at one of the contrasts, the full one as a rule; in points, seed by seed."""
-    mine, others = ({seed: curve[place] for seed, curve in one["curves"].items()} for one in (own, other))
-    return Case(label, paired(mine, others, 100), note="; ".join(filter(None, (own["note"], other["note"]))))
+    mine, others = ({seed: curve[place] for seed, curve in one.curves.items()} for one in (own, other))
+    return Case(label, paired(mine, others, 100), note="; ".join(filter(None, (own.note, other.note))))
 
 
 def _similar(result: Result) -> list[Case]:
@@ -106,15 +135,15 @@ def _similar(result: Result) -> list[Case]:
 def _cases(number: Callable[..., float], neurons: Sequence[str], result: Result) -> list[Case]:
     """A case for every network of these neurons: a number of each seed's curve, and of the reported one, in points."""
     cases = []
-    for one in (one for one in _networks(result) if one["neuron"] in neurons):
-        reported = result["reported"].get(one["neuron"], ())
-        values = [100 * number(curve, reported) for curve in one["curves"].values()]
-        cases.append(Case(one["title"], values, note=one["note"]))
+    for one in (one for one in _networks(result) if one.neuron in neurons):
+        reported = result["reported"].get(one.neuron, ())
+        values = [100 * number(curve, reported) for curve in one.curves.values()]
+        cases.append(Case(one.title, values, note=one.note))
     return cases
 
 
 def _changes(result: Result) -> Evidence:
-    curves = [curve for row in result["result"]["rows"] if row["neuron"] == "zero_bias" for curve in row["accuracy"]]
+    curves = [curve for row in records_of(Curves, result) if row.neuron == "zero_bias" for curve in row.accuracy]
     changes = [100 * abs(value - curve[0]) for curve in curves for value in curve[1:]]
     data = ", ".join(dict.fromkeys(recipe["data"] for recipe in result["recipes"]))
     largest = max(changes, default=0)
@@ -123,8 +152,8 @@ def _changes(result: Result) -> Evidence:
 
 
 def _variances(result: Result) -> Evidence:
-    rows = [row for row in result["result"]["rows"] if len(row["seeds"]) > 1]
-    variances = [1e4 * variance(column) for row in rows for column in zip(*row["accuracy"], strict=True)]
+    rows = [row for row in records_of(Curves, result) if len(row.seeds) > 1]
+    variances = [1e4 * variance(column) for row in rows for column in zip(*row.accuracy, strict=True)]
     below = sum(value < VARIANCE for value in variances)
     numbers = f"{below} of {len(variances)} are below; the largest is {max(variances, default=0):.2f}"
     return Evidence(len(variances), len(variances) - below, numbers)
@@ -167,27 +196,29 @@ def tables(result: Result) -> list[Table]:
     """One line per contrast, measured and reported side by side; what held-out images say of every rate tried."""
     columns, seeds = [("contrast", [f"{factor:g}" for factor in FACTORS])], set()
     for row in filter(at("accuracy"), _networks(result)):
-        seeds |= set(row["seeds"])
-        estimates = [estimate(values) for values in zip(*row["accuracy"], strict=True)]
-        columns.append((f"{row['title']} (%)", [with_error(e.mean, e.standard_error) or "" for e in estimates]))
-        if row["beside"]:
-            columns.append(("reported (%)", [f"{100 * value:.2f}" for value in row["beside"]]))
+        seeds |= set(row.seeds)
+        estimates = [estimate(values) for values in zip(*row.accuracy, strict=True)]
+        columns.append((f"{row.title} (%)", [with_error(e.mean, e.standard_error) or "" for e in estimates]))
+        if row.beside:
+            columns.append(("reported (%)", [f"{100 * value:.2f}" for value in row.beside]))
     head, cells = zip(*columns, strict=True)
     caption = f"mean ± standard error over {counted(len(seeds), 'seed')}"
     return [Table(title_of(result), head, tuple(zip(*cells, strict=True)), 0, caption), *_tried(result)]
 
 
+def _best(row: Curves) -> str | None:
+    return None if row.rate is None else f"{row.rate:g}{end_of_list(row.rate, [one.value for one in row.tuning or ()])}"
+
+
+def _accuracy_at(rate: float, row: Curves) -> str | None:
+    (point,) = (one for one in row.tuning or () if one.value == rate)
+    return "failed" if point.failed else with_error(point.mean, None)
+
+
 def _tried(result: Result) -> list[Table]:
-    rows = [
-        {
-            **row,
-            "best": f"{row['rate']:g}{end_of_list(row['rate'], [one['value'] for one in row['tuning']])}",
-            **{f"{p['value']:g}": "failed" if p["failed"] else with_error(p["mean"], None) for p in row["tuning"]},
-        }
-        for row in filter(at("tuning"), result["result"]["rows"])
-    ]
-    rates = [f"{one['value']:g}" for one in rows[0]["tuning"]] if rows else []
-    columns = [*NAMES, Column("its rate", "best"), *(Column(rate, rate) for rate in rates)]
+    rows = [row for row in records_of(Curves, result) if row.tuning]
+    rates = [one.value for one in rows[0].tuning or ()] if rows else []
+    columns = [*NAMES, Column("its rate", _best), *(Column(f"{rate:g}", partial(_accuracy_at, rate)) for rate in rates)]
     caption = f"accuracy (%) on held-out images by learning rate{END_OF_LIST}"
     return [table("Rates tried", columns, rows, caption)] if rows else []
 
@@ -198,10 +229,10 @@ def figures(result: Result) -> list[Figure]:
 
     lines = []
     for number, row in enumerate(filter(at("accuracy"), _networks(result))):
-        percent = [[100 * value for value in curve] for curve in (*row["accuracy"], row["beside"])]
-        lines.append(Line(number, row["title"], FACTORS, percent[:-1]))
-        if row["beside"]:
-            lines.append(Line(number, f"reported, {row['neuron']}", FACTORS, percent[-1:], ":"))
+        percent = [[100 * value for value in curve] for curve in (*row.accuracy, row.beside)]
+        lines.append(Line(number, row.title, FACTORS, percent[:-1]))
+        if row.beside:
+            lines.append(Line(number, f"reported, {row.neuron}", FACTORS, percent[-1:], ":"))
     axes = {"xscale": "log", "xlim": (1.6, 6.3e-5), "ylim": (0, 102)}
     axes |= {"xlabel": "contrast multiplier", "ylabel": "test accuracy (%)"}
     caption = "Full contrast on the left. Lines are means over seeds, bands reach from the lowest to the highest seed."

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import log
-from typing import Any
 
 import torch
 
@@ -14,19 +14,33 @@ from neuronal.experiments import Work
 from neuronal.geometry import outputs
 from neuronal.probes import ZeroImage
 from neuronal.report import Column, Figure
-from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.core import Measured, Options, Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, chart, marked
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import NAMES, Row, groups, rows_of, spread
+from neuronal_papers.seeds import NAMES, groups, records_of, spread
 from neuronal_papers.zero_bias.table1 import FASHION_CNN, MNIST_FCN, both, smoke
 
-WEIGHTS: Mapping[str, Mapping[str, Any]] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
+WEIGHTS: Mapping[str, Options] = {"timm": {"pretrained": True}, "torchvision": {"weights": "DEFAULT"}}
 """What asks each library for a model with its published weights."""
 # Entropies this close to the largest possible one, relatively, are those of a uniform belief.
 UNIFORM = 1e-6
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Belief:
+    """What a network believes at the zero image; the entropy is a share of the largest possible one."""
+
+    name: str
+    neuron: str
+    seed: int
+    probabilities: tuple[float, ...]
+    """The largest twenty."""
+    largest: float
+    classes: int
+    entropy: float
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """Networks trained here, and models of timm, of torchvision or from a file, where ``options`` names any.
 
     ``options``: ``models``, named as for :func:`neuronal.convert.from_source`; ``pretrained``, whether with the weights
@@ -39,46 +53,45 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         library = source.partition(":")[0] if setting.options.get("pretrained") else ""
         model = from_source(source, **WEIGHTS.get(library, {}))
         logits = outputs(model, torch.zeros(1, *input_shape(model)))[0].double()
-        rows.append(_row(source, "", 0, logits.softmax(0).tolist()))
+        rows.append(_belief(source, "", 0, logits.softmax(0).tolist()))
     for record in work.records(setting.recipes):
         if record.failure is None:
             p = record.probe(ZeroImage).probabilities
-            rows.append(_row(record.recipe.name, record.recipe.family, record.seed, p))
+            rows.append(_belief(record.recipe.name, record.recipe.family, record.seed, p))
     return {"rows": rows}
 
 
-def _row(name: str, neuron: str, seed: int, probabilities: Sequence[float]) -> dict[str, Any]:
+def _belief(name: str, neuron: str, seed: int, probabilities: Sequence[float]) -> Belief:
     p = sorted(probabilities, reverse=True)
     entropy = -sum(value * log(value) for value in p if value > 0) / log(len(p))
-    row = {"name": name, "neuron": neuron, "seed": seed, "probabilities": p[:20]}
-    return row | {"largest": p[0], "classes": len(p), "entropy": entropy}
+    return Belief(name, neuron, seed, tuple(p[:20]), p[0], len(p), entropy)
 
 
-def _is_uniform(row: Row) -> bool:
-    return bool(abs(row["entropy"] - 1) < UNIFORM)
+def _is_uniform(row: Belief) -> bool:
+    return abs(row.entropy - 1) < UNIFORM
 
 
 def _beliefs(neuron: str, result: Result) -> Evidence | None:
     """Networks without biases whose beliefs are uniform, or networks with biases whose beliefs are not."""
-    rows = rows_of(result, neuron=neuron)
+    rows = [row for row in records_of(Belief, result) if row.neuron == neuron]
     if not rows:
         return None
     against = sum(_is_uniform(row) != (neuron == "zero_bias") for row in rows)
-    entropy, largest = ([row[key] for row in rows] for key in ("entropy", "largest"))
+    entropy, largest = zip(*((row.entropy, row.largest) for row in rows), strict=True)
     numbers = f"{len(rows) - against} of {len(rows)} networks; entropy {spread(entropy, '.6f')}, largest of "
-    numbers += f"{rows[0]['classes']} probabilities {spread(largest, '.3f')}"
+    numbers += f"{rows[0].classes} probabilities {spread(largest, '.3f')}"
     return Evidence(len(rows), against, numbers)
 
 
 def _published(result: Result) -> Evidence | None:
     """Every published model prefers classes; EfficientNet less than the ResNets, and ViT more than they."""
-    rows = [row for row in result["result"]["rows"] if not row["neuron"]]
-    kinds = [[row["entropy"] for row in rows if kind in row["name"]] for kind in ("efficientnet", ":resnet", "vit")]
+    rows = [row for row in records_of(Belief, result) if not row.neuron]
+    kinds = [[row.entropy for row in rows if kind in row.name] for kind in ("efficientnet", ":resnet", "vit")]
     if not result["options"].get("pretrained") or not all(kinds):
         return None
     efficientnet, resnet, vit = kinds
     is_in_order = min(efficientnet) > max(resnet) and min(resnet) > max(vit)
-    numbers = "entropy " + ", ".join(f"{row['name']} {row['entropy']:.3f}" for row in rows)
+    numbers = "entropy " + ", ".join(f"{row.name} {row.entropy:.3f}" for row in rows)
     return Evidence(len(rows), sum(map(_is_uniform, rows)) + (not is_in_order), numbers)
 
 
@@ -88,9 +101,9 @@ COLUMNS = (*NAMES, Column("seed", "seed"), *BELIEFS)
 
 def figures(result: Result) -> list[Figure]:
     lines = []
-    for number, ((name, neuron), (row, *_)) in enumerate(groups(result["result"]["rows"], "name", "neuron").items()):
-        p = row["probabilities"]
-        lines.append(Line(number, f"{name}, {neuron}" if neuron else name, range(1, len(p) + 1), [p]))
+    for number, ((name, neuron), (row, *_)) in enumerate(groups(records_of(Belief, result), "name", "neuron").items()):
+        places = range(1, len(row.probabilities) + 1)
+        lines.append(Line(number, f"{name}, {neuron}" if neuron else name, places, [row.probabilities]))
     axes = {"xlabel": "classes, the likeliest first", "ylabel": "probability", "yscale": "log"}
     caption = "Probabilities at the image that is zero everywhere; one seed of each."
     return [chart(f"{result['reproduction']}-zero", "Zero image", lines, axes, caption, draw=marked)]

@@ -4,7 +4,9 @@ from itertools import product
 
 import pytest
 
+from neuronal.core.records import to_json
 from neuronal_papers.registry import reproductions
+from neuronal_papers.zero_bias.ntk import Limit
 
 
 def outcomes(name, result, recipes=(), reported=None, options=None):
@@ -103,6 +105,7 @@ def test_what_equal_patterns_and_proofs_show():
         rows = [
             {"name": name, "neuron": "standard", "seed": seed, "accuracy": accuracy, "interpolants": 1000, "changed": 0}
             | {"same_pattern": {"count": equal, "total": 1000}, "certified": {"count": proved + seed, "total": 100}}
+            | {"refuted": 0, "unknown": 0}
             for name, accuracy, equal, proved in networks
             for seed in range(3)
         ]
@@ -120,7 +123,8 @@ def test_what_equal_patterns_and_proofs_show():
     [(0, ["holds", "false as stated"], ["holds"]), (3, ["false as stated", "holds"], ["false as stated"])],
 )
 def test_what_mixtures_show(changed, convex, conic):
-    row = {"mixtures": 10, "convex_changed": changed, "conic_changed": changed}
+    row = {"mixtures": 10, "convex_changed": changed, "conic_changed": changed, "groups": 1, "accuracy": 0.9}
+    row |= {"certified": {"count": 0, "total": 0}, "refuted": 0, "unknown": 0, "name": "net", "seed": 0}
     rows = [row | {"neuron": neuron} for neuron in ("zero_bias", "standard")]
     assert (outcomes("convex_region", {"rows": rows}), outcomes("cone", {"rows": rows})) == (convex, conic)
 
@@ -129,6 +133,7 @@ def test_fits_are_looked_for():
     def found(*fitted):
         rows = [
             {"task": task, "neuron": neuron, "fitted": count, "points": 2, "scales": True}
+            | {"seed": 0, "along": {"radius": [], "score": []}}
             for (task, neuron), count in zip(
                 product(("Dir 1", "Dir 2"), ("zero_bias", "standard")), fitted, strict=True
             )
@@ -142,7 +147,8 @@ def test_fits_are_looked_for():
 def test_published_models_are_not_measured_without_their_weights():
     def found(*entropies, pretrained=True):
         names = ("timm:efficientnet_b0", "timm:resnet18", "timm:vit_base")
-        rows = [{"name": name, "neuron": "", "entropy": e} for name, e in zip(names, entropies, strict=False)]
+        belief = {"neuron": "", "seed": 0, "probabilities": [], "largest": 0.5, "classes": 1000}
+        rows = [belief | {"name": name, "entropy": e} for name, e in zip(names, entropies, strict=False)]
         return outcomes("zero_image", {"rows": rows}, options={"pretrained": pretrained})[-1]
 
     assert found(0.9, 0.8, 0.5) == "holds"
@@ -152,12 +158,17 @@ def test_published_models_are_not_measured_without_their_weights():
 
 def test_kernels_shrink_with_width_and_share_a_limit_or_not():
     def found(wide, change):
-        def rows(key):
+        def rows(*keys):
             values = {64: [1.0, 1.1, 0.9], 256: wide}
-            return [{"beta": 0.1, "width": width, key: {"values": of}} for width, of in values.items()]
+            estimated = {"mean": 0.0, "standard_error": None, "num_seeds": 3}
+            return [
+                {"beta": 0.1, "width": width} | {key: estimated | {"values": of} for key in keys}
+                for width, of in values.items()
+            ]
 
-        limits = [{"beta": 0.1, "change": change, "alignment": 1.0}]
-        return outcomes("ntk", {"limits": limits, "approach": rows("to_own_limit"), "training": rows("change")})
+        limits = [Limit("normal", 2, 2.0, 0.1, change, 0.0, 1.0)]
+        near = rows("to_own_limit", "to_limit_without_biases")
+        return outcomes("ntk", {"limits": to_json(limits), "approach": near, "training": rows("change")})
 
     assert found([0.3, 0.31, 0.32], 0.001) == ["holds", "holds", "holds"]
     assert found([3.0, 3.1, 3.2], 0.5) == ["fails", "false as stated", "fails"]

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.experiments import Recipe, Work
+from neuronal.core.records import to_json
+from neuronal.experiments import Recipe, Share, Work
 from neuronal_papers.core import Setting
 from neuronal_papers.reproduce import read_result, reproduce
 from neuronal_papers.studies import pairs
@@ -45,9 +46,9 @@ def test_each_network_may_have_a_rate_of_its_own(tmp_path):
     recipe = Recipe("digits", model="fcn", **how)
     options = {"rates": (1e-6, 0.05), "tuning_seeds": (100,), "tuned_at": {"holdout": 0.5}}
     rows = table1.measure(Setting(table1.both(recipe), options), Work(tmp_path))["rows"]
-    assert [(row["neuron"], row["rate"]) for row in rows] == [("zero_bias", 0.05), ("standard", 0.05)]
-    assert [point["value"] for point in rows[0]["tuning"]] == [1e-6, 0.05]
-    assert "rate" not in table1.measure(Setting((recipe,)), Work(tmp_path))["rows"][0]
+    assert [(row.neuron, row.rate) for row in rows] == [("zero_bias", 0.05), ("standard", 0.05)]
+    assert [point.value for point in rows[0].tuning] == [1e-6, 0.05]
+    assert "rate" not in to_json(table1.measure(Setting((recipe,)), Work(tmp_path)))["rows"][0]
 
 
 def test_equal_patterns_are_counted_as_a_loop_would():
@@ -67,11 +68,11 @@ def test_crossings_of_a_network_known_by_heart():
     model = network([[1.0], [-1.0]], [[-1.0, -1.0], [1.0, 1.0]], (0.5, -0.5))
     x, y = torch.tensor([[-1.0], [0.0], [1.0]]), torch.tensor([1, 0, 1])
     found = pairs.crossing(model, x, y, torch.tensor([0]), torch.tensor([1]))
-    assert (found["through_others"]["count"], found["through_others"]["total"]) == (0, 1)
-    assert found["median_first"] == pytest.approx(0.5)
+    assert found.through_others == Share(0, 1)
+    assert found.median_first == pytest.approx(0.5)
     # From one end to the other it passes the class of the middle.
     through = pairs.crossing(model, x, torch.tensor([1, 0, 2]), torch.tensor([0]), torch.tensor([2]))
-    assert through["through_others"]["count"] == 1
+    assert through.through_others.count == 1
 
 
 @pytest.mark.parametrize("one", [one for one in REPRODUCTIONS if one.scales["smoke"].recipes], ids=lambda one: one.name)
@@ -122,7 +123,7 @@ def test_only_groups_of_one_pattern_and_class_are_mixed():
 def test_distances_are_factors_between_losses():
     """Twice as large in one epoch and the same in the next is a factor of the root of two; seeds differ by three."""
     curves = {"zero_bias": {"0": [1.0, 1.0], "1": [3.0, 3.0]}, "standard": {"0": [2.0, 1.0], "1": [6.0, 3.0]}}
-    between, within = training_curves.distances({"curves": curves})
+    between, within = training_curves.distances(training_curves.Network("net", curves))
     assert between == pytest.approx([2**0.5] * 2)
     assert within == pytest.approx([3, 3])
 
