@@ -239,6 +239,22 @@ def test_data_are_listed_described_and_verified(call, own_data):
     assert "3 of 7" in err
 
 
+def test_the_doctor_has_a_line_for_everything_and_fails_where_compare_would(call, own_data, monkeypatch):
+    monkeypatch.setattr("neuronal.core.doctor.EXTRAS", {"lab": ("rich", "typer"), "vision": ("no_such_package",)})
+    code, out, err = call("doctor")
+    assert (code, err) == (0, "")
+    told = {line.split()[1]: line for line in out.splitlines()}
+    assert told["lab:"].startswith("ok     lab:          rich ")
+    assert told["vision:"] == "-      vision:       no_such_package not installed. pip install 'neuronal[vision]'."
+    code, out, _ = call("doctor --json")
+    assert code == 0
+    assert [f"{fact['name']}:".split()[0] for fact in json.loads(out)] == list(told)
+    code, out, err = call("doctor --out /proc/nowhere")
+    assert code == 1
+    assert "BROKEN runs:         /proc/nowhere cannot be written to (" in out
+    assert err == "neuronal: neuronal compare cannot run: see runs.\n"
+
+
 def test_a_warning_is_one_line_too(call, own_data, monkeypatch, recwarn):
     warnings.simplefilter("default")
     write_set(own_data)

@@ -4,10 +4,9 @@ import sys
 
 import pytest
 
-from neuronal.data.cache import cache_root
+from neuronal.core.folders import cache_root, data_root
 from neuronal.data.catalogue import DATASETS, about, label_of, load, summary, verify
 from neuronal.data.errors import MissingData
-from neuronal.data.files import data_root
 from neuronal.names import UnknownName
 from tests.data.made_up import write_folders, write_set
 

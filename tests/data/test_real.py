@@ -5,11 +5,11 @@ import time
 
 import pytest
 
+from neuronal.core.folders import data_root
 from neuronal.data.arrays import Arrays
 from neuronal.data.cache import array_checksum
 from neuronal.data.catalogue import DATASETS, load
 from neuronal.data.errors import MissingData
-from neuronal.data.files import data_root
 
 
 @pytest.fixture(scope="module")

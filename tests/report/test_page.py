@@ -1,6 +1,5 @@
 import os
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from html import unescape
@@ -8,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from neuronal.core.doctor import browser
 from neuronal.data.catalogue import load
 from neuronal.experiments.compare import compare
 from neuronal.experiments.record import Failure
@@ -114,7 +114,7 @@ def test_a_page_without_some_probes(quick_study, quick_records, probes):
     assert ("Not measured." in text) == ("dead_units" not in probes)
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = browser()
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="needs chromium on the PATH")

@@ -15,6 +15,7 @@ from neuronal.cli import certify, data
 from neuronal.cli.audit import audit
 from neuronal.cli.compare import compare, report
 from neuronal.cli.convert import convert
+from neuronal.cli.doctor import doctor
 from neuronal.cli.errors import one_line_errors
 from neuronal.cli.interrupts import Terminated, interruptions
 from neuronal.cli.lists import models, neurons
@@ -40,6 +41,7 @@ app.command()(convert)
 app.command()(audit)
 app.command()(neurons)
 app.command()(models)
+app.command()(doctor)
 app.add_typer(certify.app)
 app.add_typer(data.app)
 for point in entry_points(group="neuronal.commands"):

@@ -11,6 +11,7 @@ EXTRAS = {
     "lab": ("accelerate", "jinja2", "matplotlib", "PIL", "pyarrow", "rich", "safetensors", "scipy", "typer"),
     "vision": ("huggingface_hub", "timm", "torchvision"),
     "slurm": ("submitit",),
+    "track": ("tensorboard",),
 }
 """Optional packages by the extra that brings them; each is ``neuronal[extra]``."""
 _NO_MEMORY = re.compile("out of memory|allocate memory|size calculation overflow|ALLOC_FAILED", re.IGNORECASE)

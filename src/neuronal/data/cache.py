@@ -8,7 +8,6 @@ renamed when it is whole.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 
 from neuronal.core.checksum import checksum
 from neuronal.core.files import Damaged, json_checksum, read_json, replacing
+from neuronal.core.folders import cache_root
 from neuronal.data.arrays import Arrays
 
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
@@ -45,25 +45,6 @@ def kept(name: str, files: Sequence[Path], read: Callable[[], Arrays]) -> Arrays
             stacklevel=2,
         )
         return arrays
-
-
-def cache_root() -> Path:
-    """The folder of decoded arrays: ``NEURONAL_CACHE``, else ``neuronal/arrays`` in the user's cache."""
-    given = os.environ.get("NEURONAL_CACHE")
-    return expanded(given) if given else user_cache() / "arrays"
-
-
-def user_cache() -> Path:
-    """The folder of this library in the user's cache."""
-    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "neuronal"
-
-
-def expanded(path: str | Path) -> Path:
-    """``path`` with the home folder that ``~`` stands for; ``ValueError`` if there is none."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as homeless:
-        raise ValueError(f"{path}: no such home folder. Set HOME, or NEURONAL_DATA and NEURONAL_CACHE.") from homeless
 
 
 def entry_name(name: str, files: Sequence[Path]) -> str:

@@ -11,12 +11,13 @@ from typing import Any
 
 import torch
 
+from neuronal.core.folders import data_root, expanded
 from neuronal.data.arrays import Arrays
-from neuronal.data.cache import array_checksum, contents, expanded, kept, stamps
+from neuronal.data.cache import array_checksum, contents, kept, stamps
 from neuronal.data.dataset import Dataset
 from neuronal.data.digits import load as digits
 from neuronal.data.errors import MissingData
-from neuronal.data.files import Entry, Found, Hub, data_root, download, found_at, found_by_name
+from neuronal.data.files import Entry, Found, Hub, download, found_at, found_by_name
 from neuronal.data.generated import SOURCE, arrows, levy, moons
 from neuronal.data.parquet import count_rows
 from neuronal.names import find

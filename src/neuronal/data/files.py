@@ -14,7 +14,6 @@ from typing import Any
 
 from neuronal.core.limits import extras
 from neuronal.data.arrays import Arrays
-from neuronal.data.cache import expanded, user_cache
 from neuronal.data.dataset import Dataset, Task
 from neuronal.data.errors import MissingData, one_line
 from neuronal.data.folder import class_folders, read_folders
@@ -83,12 +82,6 @@ class Found:
         for file in self.files:
             if not file.is_file():
                 raise ValueError(f"{file}: no regular file, but a pipe, a folder or a link to nothing. Remove it.")
-
-
-def data_root(root: str | Path | None = None) -> Path:
-    """The folder of the datasets: ``root``, else ``NEURONAL_DATA``, else ``neuronal/data`` in the user's cache."""
-    given = root or os.environ.get("NEURONAL_DATA")
-    return expanded(given) if given else user_cache() / "data"
 
 
 def found_by_name(name: str, entry: Entry, root: Path) -> Found:
