@@ -14,7 +14,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from neuronal.attacks.result import Attacked
-from neuronal.geometry.trace import outputs
+from neuronal.core.inference import outputs
 from neuronal.nn.implicit_bias import ImplicitBiasLayer
 
 SLACK = 0.01

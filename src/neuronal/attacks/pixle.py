@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from neuronal.attacks.climb import BATCH
 from neuronal.attacks.result import Attacked, Kept, check_inputs
-from neuronal.geometry.trace import outputs
+from neuronal.core.inference import outputs
 from neuronal.names import find
 
 Sides = tuple[int, int]

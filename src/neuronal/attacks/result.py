@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from neuronal.geometry.trace import outputs
+from neuronal.core.inference import outputs
 
 
 @dataclass(frozen=True, eq=False)

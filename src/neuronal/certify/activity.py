@@ -17,7 +17,7 @@ from neuronal.certify.units import Units, is_as_named, ungrouped, units_of
 from neuronal.core.inference import call_on_copy, check_finite, evaluating
 from neuronal.geometry.lowering import lower
 from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
-from neuronal.geometry.trace import watching_relus
+from neuronal.geometry.tracer import watching_relus
 from neuronal.nn.farkas import FarkasLayer
 from neuronal.nn.farkas_block import FarkasResidual
 from neuronal.nn.standard import Plain, StandIn

@@ -11,11 +11,8 @@ from fractions import Fraction
 
 from torch import Tensor
 
-from neuronal.certify.degrees import NONE, Call, is_neutral, show
+from neuronal.certify.degrees import NONE, Call, Degrees, Rule, is_neutral
 
-Degrees = Fraction | tuple[Fraction | None, ...]
-"""Of an operation's one result, or of each of several; None for one that counts as a constant."""
-Rule = Callable[[Call], Degrees]
 RULES: dict[str, Rule] = {}
 
 
@@ -109,7 +106,7 @@ def _filled(call: Call) -> Fraction:
 def _converted(call: Call) -> Fraction:
     dtype = call["dtype"]
     if call.degree() != 0 and dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-        call.breaks(f"rounds a value of degree {show(call.degree())} to {dtype}", "operation")
+        call.breaks(f"rounds a value of degree {call.degree()} to {dtype}", "operation")
     return call.degree()
 
 
@@ -143,7 +140,7 @@ def _clamped(call: Call) -> Fraction:
 
 def _needs_none(call: Call, name: str) -> None:
     if call.degree(name) != 0:
-        call.breaks(f"chooses by a value of degree {show(call.degree(name))} ({call.name})", "operation")
+        call.breaks(f"chooses by a value of degree {call.degree(name)} ({call.name})", "operation")
 
 
 # Signs, comparisons, places of maxima: scaling changes nothing.
@@ -185,7 +182,7 @@ def _trilinear(call: Call) -> Fraction:
 def _quotient(call: Call) -> Fraction:
     degree = call.degree() - call.degree("other")
     if call.arguments.get("rounding_mode") is not None and degree != 0:
-        call.breaks(f"rounds a value of degree {show(degree)}", "operation")
+        call.breaks(f"rounds a value of degree {degree}", "operation")
     return degree
 
 
@@ -207,7 +204,7 @@ def _with_bias(call: Call, product: Fraction, name: str) -> Fraction:
         return product
     if call.depends(bias):
         if call.degree(name) != product:
-            call.breaks(f"adds values of degree {show(product)} and {show(call.degree(name))}", "mixed")
+            call.breaks(f"adds values of degree {product} and {call.degree(name)}", "mixed")
     elif product != 0:
         if is_neutral(bias):
             call.notes_zero()
@@ -284,7 +281,7 @@ def _batch_norm(call: Call) -> Degrees:
 
 @_for("_softmax _log_softmax _safe_softmax")
 def _softmax(call: Call) -> Fraction:
-    call.breaks(f"takes the softmax of values of degree {show(call.degree())}", "softmax")
+    call.breaks(f"takes the softmax of values of degree {call.degree()}", "softmax")
     return NONE
 
 
@@ -295,7 +292,7 @@ def _softmax(call: Call) -> Fraction:
 def _attention(call: Call) -> Fraction:
     scores = call.degree("query") + call.degree("key")
     if scores != 0:
-        call.breaks(f"weighs by the softmax of products of degree {show(scores)}", "attention")
+        call.breaks(f"weighs by the softmax of products of degree {scores}", "attention")
     return call.degree("value")
 
 

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from fractions import Fraction
 from math import expm1, log, log2
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from neuronal.certify.certificate import Certificate
-from neuronal.certify.degree_rules import Degrees, degree_of_result
-from neuronal.certify.degrees import NONE, ONE, REPAIRS, Call, show
-from neuronal.certify.evidence import Break, Degree, Scaling
+from neuronal.certify.degree_rules import degree_of_result
+from neuronal.certify.degrees import NONE, DegreeTracer
+from neuronal.certify.evidence import Break, Scaling
 from neuronal.certify.statement import scaling
-from neuronal.core.inference import call_on_copy, check_finite, evaluating, is_random, memory
-from neuronal.geometry.trace import Exits, places
+from neuronal.core.inference import call_on_copy, check_finite, evaluating
 
 ROWS = 2
 # Powers of two, which floats scale by exactly.
 SCALES = (4.0, 0.25, 2.0**10, 2.0**-10)
 # Beyond so many binary digits up or down, and beyond so high a degree, floats overflow and underflow, which shows nothing.
 MOST_BITS, MOST_DEGREE = 40, 8
-# Operations whose result has only the shape of their input.
-SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like"}
-SHAPED |= {"new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided"}
-# Operations that fill nothing in: what is written there first decides the degree.
-UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 
 
 def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certificate:
@@ -54,17 +44,17 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
     row = _row(model, example)
     shape = tuple(row.shape[1:])
     with evaluating(model):
-        recorder = _record(model, row)
-        degree = recorder.degree if not recorder.breaks else None
+        tracer, found_degree = _record(model, row)
+        degree = None if tracer.breaks else found_degree
         tried = _inputs(row)
         departs = None if degree is None else _departs_from(model, tried, degree)
-        is_tame = all(abs(step.degree) <= MOST_DEGREE for step in recorder.steps)
+        is_tame = all(abs(step.degree) <= MOST_DEGREE for step in tracer.steps)
         # One output says nothing about a model that draws random numbers: there is no f to refute it of.
-        may_refute = (degree is None or departs) and is_tame and not recorder.is_random
+        may_refute = (degree is None or departs) and is_tame and not tracer.is_random
         found = _counterexample(model, tried) if may_refute else None
         if found is not None and not _departs_precisely(model, *found[:2]):
             found = None  # rounding, underflow: it is not so in float64
-    given = (shape, tuple(recorder.steps), tuple(recorder.breaks), tuple(recorder.zeros))
+    given = (shape, tuple(tracer.steps), tuple(tracer.breaks), tuple(tracer.zeros))
     statement = scaling(None, shape)
     if found is not None:
         x, s, deviation = found
@@ -74,19 +64,19 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
             "refuted",
             "real",
             f"At the witness and s = {s:g} the model departs from every degree by {deviation:.1e} of its size; "
-            + _why(recorder),
+            + _why(tracer),
             witness=x,
             evidence=Scaling(None, *given, s, deviation),
         )
     if degree is None or departs:
-        reason = _why(recorder) if degree is None else "the model computes something else than was seen of it"
+        reason = _why(tracer) if degree is None else "the model computes something else than was seen of it"
         return Certificate("scaling", statement, "unknown", "real", reason + ".", evidence=Scaling(None, *given))
     return Certificate(
         "scaling",
         scaling(degree, shape),
         "certified",
         "real",
-        f"Each of the {len(recorder.steps)} operations has a degree. In floats exact when s is a power of two.",
+        f"Each of the {len(tracer.steps)} operations has a degree. In floats exact when s is a power of two.",
         evidence=Scaling(degree, *given),
     )
 
@@ -94,12 +84,12 @@ def certify_scaling(model: nn.Module, example: Tensor | None = None) -> Certific
 def degree_and_breaks(model: nn.Module, example: Tensor | None = None) -> tuple[Fraction, list[Break]]:
     """The degree, and what breaks it, as :func:`certify_scaling` sees them in one run; without breaks no proof yet."""
     with evaluating(model):
-        recorder = _record(model, _row(model, example))
-    return recorder.degree, recorder.breaks
+        tracer, degree = _record(model, _row(model, example))
+    return degree, tracer.breaks
 
 
-def _why(recorder: _Recorder) -> str:
-    first, more = recorder.breaks[:1], len(recorder.breaks) - 1
+def _why(tracer: DegreeTracer) -> str:
+    first, more = tracer.breaks[:1], len(tracer.breaks) - 1
     if not first:
         return "no operation is known to break it"
     return f"{first[0]}" + (f" (and {more} more, see evidence.breaks)" if more > 0 else "")
@@ -217,138 +207,15 @@ def departure(y: Tensor, once: Tensor, twice: Tensor) -> float:
 # Recording
 
 
-def _record(model: nn.Module, row: Tensor) -> _Recorder:
+def _record(model: nn.Module, row: Tensor) -> tuple[DegreeTracer, Fraction]:
+    """What was seen of the model, and the degree of its result."""
     x = row.repeat(ROWS, *[1] * (row.dim() - 1))
-    recorder = _Recorder(model, x)
-    with places(model) as running, recorder.recording(running):
+    tracer = DegreeTracer(model, x, degree_of_result)
+    with tracer.watching():
         result = model(x)
-    if isinstance(result, Tensor) and (degree := recorder.degree_of(result)) is not None:
-        recorder.degree = degree
-    else:
-        what = (
-            "a tensor that does not depend on its input" if isinstance(result, Tensor) else f"a {type(result).__name__}"
-        )
-        recorder.breaks.append(Break("", type(model).__name__, f"returns {what}", "return one tensor"))
-    return recorder
-
-
-class _Recorder(TorchDispatchMode):
-    """Gives every memory that depends on the input a degree, while the model computes as always.
-
-    Views share memory and therefore the degree; what is written into a memory must have the degree it has, unless all of
-    it is overwritten.
-    """
-
-    def __init__(self, model: nn.Module, x: Tensor):
-        super().__init__()
-        self.model = model
-        self.running: list[str] = []
-        self.steps: list[Degree] = []
-        self.breaks: list[Break] = []
-        self.zeros: list[str] = []
-        self.degree = NONE
-        self.is_random = False  # draws random numbers
-        self.known: dict[int, tuple[Fraction, Tensor]] = {memory(x): (ONE, x)}  # held, so the memory stays its own
-        self.unfilled: dict[int, Tensor] = {}
-        self.state = {memory(t) for t in [*model.parameters(), *model.buffers()]}
-
-    @contextmanager
-    def recording(self, running: list[str]) -> Iterator[None]:
-        self.running = running
-        with ExitStack() as stack:
-            stack.enter_context(Exits(self._leaves))
-            stack.enter_context(self)
-            yield
-
-    def degree_of(self, value: Any) -> Fraction | None:
-        """The degree of a value that depends on the input; None for others."""
-        return self.known[memory(value)][0] if isinstance(value, Tensor) and memory(value) in self.known else None
-
-    def breaks_here(self, reason: str, kind: str) -> None:
-        found = Break(self.place, type(self.model.get_submodule(self.place)).__name__, reason, REPAIRS[kind])
-        if found not in self.breaks:
-            self.breaks.append(found)
-
-    def _leaves(self, name: str, tensor: Tensor) -> None:
-        if self.degree_of(tensor) is not None:
-            self.breaks_here(f"takes numbers that depend on the input out of torch ({name})", "control")
-
-    @property
-    def place(self) -> str:
-        return self.running[-1] if self.running else ""
-
-    def _note_zero(self) -> None:
-        name = type(self.model.get_submodule(self.place)).__name__
-        note = f"{name} at '{self.place}'" if self.place else name
-        if note not in self.zeros:
-            self.zeros.append(note)
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        schema = func._schema
-        targets = [a for a, s in zip(args, schema.arguments, strict=False) if s.alias_info and s.alias_info.is_write]
-        targets += [kwargs[s.name] for s in schema.arguments if s.kwarg_only and s.name in kwargs and _writes(s)]
-        empty = {id(t): self._is_empty(t) for t in targets if isinstance(t, Tensor) and self.degree_of(t) is None}
-        result = func(*args, **kwargs)
-        name = func.overloadpacket.__name__
-        arguments = {a.name: a.default_value for a in schema.arguments}
-        arguments |= dict(zip([a.name for a in schema.arguments], args, strict=False)) | kwargs
-        if any(isinstance(t, Tensor) and memory(t) in self.state for t in targets):
-            self.breaks_here(f"changes a parameter or buffer ({name})", "state")
-        if is_random(func, args, kwargs):
-            self.is_random = True
-            self.breaks_here(f"draws random numbers ({name})", "random")
-        if not any(self.degree_of(t) is not None for t in _tensors([*args, *kwargs.values()])):
-            if name in UNFILLED:
-                self.unfilled[memory(result)] = result
-            for target in targets:
-                self.unfilled.pop(memory(target), None)
-            return result
-        outputs = _tensors(result if isinstance(result, list | tuple) else [result])
-        is_view = not schema.is_mutable and outputs and all(self.degree_of(t) is not None for t in outputs)
-        if is_view or name in SHAPED:
-            if name in UNFILLED:
-                self.unfilled[memory(result)] = result
-            return result
-        # A constant that was written into is seen as it was before: zero or not.
-        before = {n: float(not empty[id(v)]) for n, v in arguments.items() if id(v) in empty}
-        if schema.is_mutable and not name.startswith("_"):
-            name = name.removesuffix("_")
-        call = Call(name, arguments | before, self.degree_of, self.breaks_here, self._note_zero)
-        self._note(name, degree_of_result(call), outputs, empty)
-        return result
-
-    def _is_empty(self, t: Tensor) -> bool:
-        """Whether the whole memory behind a constant tensor holds zeros, or nothing yet: then it has every degree."""
-        whole = t.new_empty(0).set_(t.untyped_storage())
-        return memory(t) in self.unfilled or not whole.any()
-
-    def _note(self, name: str, degrees: Degrees, outputs: list[Tensor], empty: dict[int, bool]) -> None:
-        many = degrees if isinstance(degrees, tuple) else (degrees,) * max(len(outputs), 1)
-        self.steps.append(Degree(self.place, name, many[0] or NONE))
-        for tensor, degree in zip(outputs, many, strict=False):
-            if degree is None:
-                continue
-            if not (tensor.is_floating_point() or tensor.is_complex()):
-                degree = NONE
-            before = self.degree_of(tensor)
-            is_part = tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
-            if before is None and memory(tensor) in self.state:
-                self.breaks_here("writes a value that depends on the input into a parameter or buffer", "state")
-            elif is_part and before not in (None, degree):
-                self.breaks_here(
-                    f"writes degree {show(degree)} into a tensor of degree {show(before or NONE)}", "mixed"
-                )
-            elif is_part and before is None and degree != 0 and not empty.get(id(tensor), True):
-                self.breaks_here(f"writes degree {show(degree)} into a constant tensor", "constant")
-            self.known[memory(tensor)] = (degree, tensor)
-
-
-def _writes(argument: Any) -> bool:
-    return argument.alias_info is not None and argument.alias_info.is_write
-
-
-def _tensors(values: Sequence[Any]) -> list[Tensor]:
-    return [t for v in values for t in (v if isinstance(v, list | tuple) else [v]) if isinstance(t, Tensor)]
+    degree = tracer.degree_of(result)
+    if degree is None:
+        is_tensor = isinstance(result, Tensor)
+        what = "a tensor that does not depend on its input" if is_tensor else f"a {type(result).__name__}"
+        tracer.breaks.append(Break("", type(model).__name__, f"returns {what}", "return one tensor"))
+    return tracer, degree or NONE

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = [
     "NoRandomNumbers",
+    "arguments",
     "call_on_copy",
     "check_finite",
     "check_module",
@@ -19,6 +20,7 @@ __all__ = [
     "is_random",
     "memory",
     "not_finite",
+    "outputs",
 ]
 
 
@@ -64,17 +66,30 @@ def call_on_copy(model: Callable[[Tensor], Any], x: Tensor) -> Any:
     return model(x.clone())
 
 
+def outputs(model: nn.Module, x: Tensor, *, batch_size: int = 1024) -> Tensor:
+    """The model's outputs for all rows of ``x``, computed in batches in evaluation mode, on the model's device."""
+    with evaluating(model):
+        device = next(model.parameters()).device
+        return torch.cat([call_on_copy(model, part.to(device)) for part in x.split(batch_size)])
+
+
 def memory(t: Tensor) -> int:
     """What all views of one tensor have in common, as long as one of them is held."""
     return t.untyped_storage().data_ptr() or -id(t)
+
+
+def arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What an operation of torch is given, by name, defaults too."""
+    schema = func._schema.arguments
+    given = dict(zip([a.name for a in schema], args, strict=False))
+    return {a.name: a.default_value for a in schema} | given | dict(kwargs)
 
 
 def is_random(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether an operation draws random numbers: attention without dropout, and what is in evaluation mode, do not."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
-    given = {a.name: a.default_value for a in func._schema.arguments}
-    given |= dict(zip([a.name for a in func._schema.arguments], args, strict=False)) | dict(kwargs)
+    given = arguments(func, args, kwargs)
     return given.get("dropout_p") != 0 and given.get("training") is not False
 
 

@@ -15,12 +15,11 @@ from neuronal.certify.branch import Budget
 from neuronal.certify.lipschitz import lipschitz_bound
 from neuronal.certify.scaling import certify_scaling
 from neuronal.certify.segment import certify_segments
-from neuronal.core.inference import check_finite
+from neuronal.core.inference import check_finite, outputs
 from neuronal.core.records import to_json
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.compare import Share
 from neuronal.geometry.lowering import NotPiecewiseLinear
-from neuronal.geometry.trace import outputs
 from neuronal.probes.boundary_distance import boundary_distance
 from neuronal.probes.contrast import contrast
 from neuronal.probes.curvature import curvature

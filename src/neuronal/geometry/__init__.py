@@ -1,5 +1,6 @@
 """Looks at a model and never changes it."""
 
+from neuronal.core.inference import outputs
 from neuronal.geometry.affine import AffineMap, affine_map
 from neuronal.geometry.boundary import BoundaryDistances, boundaries, boundary_distances
 from neuronal.geometry.lowering import lower
@@ -7,7 +8,6 @@ from neuronal.geometry.pattern import Bend, Patterns, activation_pattern, group_
 from neuronal.geometry.recorder import NotPiecewiseLinear
 from neuronal.geometry.regions import ClassRegion, Regions, regions_2d
 from neuronal.geometry.segment import Pieces, Switch, pieces, segment_pieces
-from neuronal.geometry.trace import outputs
 
 __all__ = [
     "AffineMap",

@@ -22,7 +22,6 @@ from neuronal.geometry.rules.affine import AFFINE
 from neuronal.geometry.rules.bend import BEND
 from neuronal.geometry.rules.copy import COPY
 from neuronal.geometry.rules.smooth import SMOOTH
-from neuronal.geometry.trace import Exits, places
 
 __all__ = ["NotPiecewiseLinear", "as_batch", "lower", "own_kind"]
 RULES = AFFINE | COPY | BEND
@@ -46,9 +45,8 @@ def lower(model: nn.Module, x: Tensor, *, smooth: bool = False) -> Program:
     own = rows.clone()  # the model may change it
     recorder = Recorder(model, own, RULES | SMOOTH if smooth else RULES)
     # A network whose products are shortened is too far from the one its weights stand for.
-    with all_digits(rows.device), evaluating(model), places(model) as running:
-        recorder.running = running
-        with Exits(recorder.leaves), recorder:
+    with all_digits(rows.device), evaluating(model):
+        with recorder.watching():
             result = model(own)
         number = recorder.returned(result)
         program = Program(_with_frees(recorder.steps, number), number, tuple(rows.shape[1:]), rows.dtype, rows.device)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Size, nn
 
+from neuronal.core.inference import outputs
 from neuronal.data.dataset import Split
 from neuronal.geometry.affine import affine_map
 from neuronal.geometry.boundary import boundary_distances
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 from neuronal.geometry.program import Convolution, Dense, Program
-from neuronal.geometry.trace import outputs
 
 ROWS = 16
 OPERATIONS = 3e11

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from neuronal.core.inference import outputs
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import outputs
 
 MULTIPLIERS = (1.0, 0.25, 0.15, 0.125, 0.1, 0.075, 0.05, 0.025, 0.01, 0.001, 0.0001)
 """Those of Table 1 of Geng, Xu, Ye & Si, Scalar Invariant Networks with Zero Bias."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from neuronal.core.inference import check_module
+from neuronal.core.inference import check_module, outputs
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import outputs, watching_relus
+from neuronal.geometry.tracer import watching_relus
 
 
 @dataclass(frozen=True)

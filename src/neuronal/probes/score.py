@@ -6,8 +6,8 @@ from math import sqrt
 
 from torch import nn
 
+from neuronal.core.inference import outputs
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import outputs
 from neuronal.ops.objective import scores
 
 

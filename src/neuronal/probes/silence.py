@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.inference import outputs
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import outputs, watching_relus
+from neuronal.geometry.tracer import watching_relus
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from math import log
 import torch
 from torch import nn
 
+from neuronal.core.inference import outputs
 from neuronal.data.dataset import Split
-from neuronal.geometry.trace import outputs
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def _mm(call: Call) -> int:
 
 def _dense(call: Call, step: Dense, name: str) -> int:
     """A matrix on the last dimension; where positions and rows are merged, also on those of each position."""
-    merged = call.recorder.merged
+    merged = call.tracer.merged
     if id(call[name]) not in merged:
         return call.add(step, call.value(name))
     merged.add(id(call.result))
@@ -59,11 +59,11 @@ def _scaled(call: Call) -> int:
     is_div = call.name == "div"
     if is_div and call.arguments.get("rounding_mode") is not None:
         raise call.refuse("with rounding")
-    if call.recorder.number(one) is None:
+    if call.tracer.number(one) is None:
         if is_div:
             raise call.refuse("by a value that depends on the input")
         one, other = other, one
-    if call.recorder.number(other) is not None:
+    if call.tracer.number(other) is not None:
         raise call.refuse("of two values that both depend on the input")
     factor = call.like(other)
     return call.add(Scale(1 / factor if is_div else factor), call.spread(one))
@@ -82,7 +82,7 @@ def _sum(call: Call) -> int:
 
 def _affine_sum(call: Call, one: Any, other: Any, factor: float) -> int:
     """one + factor * other, of which one may be a constant."""
-    a, b = call.recorder.number(one), call.recorder.number(other)
+    a, b = call.tracer.number(one), call.tracer.number(other)
     if a is not None and b is not None:
         return call.add(Sum(factor), call.spread(one), call.spread(other))
     if a is not None:

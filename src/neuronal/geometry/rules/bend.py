@@ -54,8 +54,8 @@ def _larger_than(call: Call, value: int, bound: float | Tensor) -> int:
 
 
 def _maximum(call: Call) -> int:
-    sign = -1.0 if call.func.overloadpacket.__name__ == "minimum" else 1.0
-    numbers = [call.recorder.number(call[name]) for name in ("self", "other")]
+    sign = -1.0 if call.name == "minimum" else 1.0
+    numbers = [call.tracer.number(call[name]) for name in ("self", "other")]
     if None in numbers:
         raise call.refuse("with a constant; clamp does that")
     sides = [n for n in numbers if n is not None]

@@ -7,7 +7,7 @@ from neuronal.geometry.recorder import ROWS, Call, Rule
 
 
 def _view(call: Call) -> int:
-    rows, merged = len(call.result), call.recorder.merged
+    rows, merged = len(call.result), call.tracer.merged
     if call.result.dim() == 0 or rows % ROWS:
         raise call.refuse("which mixes the rows of the batch")
     shape = call.shape
@@ -15,7 +15,7 @@ def _view(call: Call) -> int:
         merged.add(id(call.result))
         shape = (rows // ROWS, *shape)
     value = call.value()
-    if call.recorder.shapes[value] == shape:  # only rows and positions were merged, or told apart again
+    if call.tracer.shapes[value] == shape:  # only rows and positions were merged, or told apart again
         return value
     return call.add(Copy(lambda x: x.reshape(len(x), *shape)), value, shape=shape)
 
@@ -79,7 +79,7 @@ def _cat(call: Call) -> int:
     rank = call.result.dim()
     if call["dim"] % rank == 0:
         raise call.refuse("along the batch")
-    numbers = [call.recorder.number(t) for t in call["tensors"]]
+    numbers = [call.tracer.number(t) for t in call["tensors"]]
     if None in numbers:
         raise call.refuse("of the input with a constant")
     return call.add(Concat(call["dim"] % rank), *(n for n in numbers if n is not None))
@@ -87,7 +87,7 @@ def _cat(call: Call) -> int:
 
 def _stack(call: Call) -> int:
     dim = call["dim"] % call.result.dim()
-    numbers = [call.recorder.number(t) for t in call["tensors"]]
+    numbers = [call.tracer.number(t) for t in call["tensors"]]
     if dim == 0 or None in numbers:
         raise call.refuse("along the batch, or of the input with a constant")
     shape = (*call.shape[: dim - 1], 1, *call.shape[dim:])

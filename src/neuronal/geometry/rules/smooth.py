@@ -47,7 +47,7 @@ def _mean_field(call: Call) -> int:
 
     if rows == ROWS:
         return call.add(Smooth(apply, constant), call.value("a"))
-    call.recorder.merged.add(id(call.result[0]))
+    call.tracer.merged.add(id(call.result[0]))
     return call.add(Smooth(apply, constant), call.value("a"), shape=(per_input, *call.shape))
 
 

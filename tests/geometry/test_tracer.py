@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from neuronal.core.inference import evaluating
-from neuronal.geometry.trace import outputs, watching_relus
+from neuronal.core.inference import evaluating, outputs
+from neuronal.geometry.tracer import watching_relus
 
 
 def test_outputs_are_those_of_one_pass_in_evaluation_mode():
