@@ -42,20 +42,31 @@ def test_a_neuron_added_as_described_is_found_by_everything(copied):
     page = (copied / "runs/digits-cnn/report.html").read_text()
     assert "half_bias" in page
     assert "w·x + b/2" in page
-    assert "half_bias" in python(copied, "-m", "neuronal", "neurons")
 
 
-def test_the_described_neuron_does_what_it_says(copied):
+def test_the_described_neuron_and_table_are_found_do_what_they_say_and_are_shown(copied):
+    """All in one process, which takes seconds to start."""
     code = """
 import torch
+from neuronal.cli.app import main
 from neuronal.nn.families import FAMILIES
+
 family = FAMILIES["half_bias"]
 for kind, layer in (("Linear", family.Linear(3, 2)), ("Conv1d", family.Conv1d(1, 2, 3)),
                     ("Conv2d", family.Conv2d(1, 2, 3)), ("Conv3d", family.Conv3d(1, 2, 3))):
     zeros = torch.zeros(1, *layer.weight.shape[1:])
     assert torch.equal(layer(zeros).flatten(), layer.bias / 2), kind
+for words in ("neurons", "reproduce --list", "reproduce zero_bias/few_units --seeds 0,1 --results results --out runs",
+              "findings zero_bias"):
+    assert main(words.split()) == 0, words
+    print(chr(12), flush=True)
 """
-    python(copied, "-c", code)
+    neurons, listed, run, findings, _ = python(copied, "-c", code).split("\f\n")
+    assert "half_bias" in neurons
+    assert "zero_bias/few_units" in listed.split()
+    assert "Accuracy with eight hidden units" in run
+    assert "2 seeds" in run
+    assert "## Accuracy with eight hidden units" in findings
 
 
 def test_the_described_code_is_clean(copied):
@@ -67,12 +78,3 @@ def test_a_table_takes_two_files_in_one_folder():
     files = [file for file, _ in BLOCKS if file.startswith("neuronal_papers/")]
     assert len(files) == 2
     assert len({file.rpartition("/")[0] for file in files}) == 1
-
-
-def test_the_described_table_is_listed_run_and_shown(copied):
-    assert "zero_bias/few_units" in python(copied, "-m", "neuronal", "reproduce", "--list").split()
-    words = ["zero_bias/few_units", "--seeds", "0,1", "--results", "results", "--out", "runs"]
-    shown = python(copied, "-m", "neuronal", "reproduce", *words)
-    assert "Accuracy with eight hidden units" in shown
-    assert "2 seeds" in shown
-    assert "## Accuracy with eight hidden units" in python(copied, "-m", "neuronal", "findings", "zero_bias")

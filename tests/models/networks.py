@@ -44,19 +44,21 @@ EVERY = {(model, neuron, norm) for model in MODELS for neuron in FAMILIES for no
 REFUSED = EVERY - ALLOWED
 PAIRS = sorted({(model, neuron) for model, neuron, _ in ALLOWED})
 # Of each architecture one; the deeper ones are more of the same.
-KINDS = [pair for pair in PAIRS if not pair[0].endswith(("34", "101", "152"))]
+DEEPER = ("34", "101", "152")
+KINDS = [pair for pair in PAIRS if not pair[0].endswith(DEEPER)]
 SCALING = sorted((model, norm) for model, neuron, norm in ALLOWED if neuron == "zero_bias")
 
 
 def _pairwise():
-    """So few of the allowed that every model, neuron and norm meets every other it goes with."""
+    """So few of the allowed that every model, neuron and norm meets every other it goes with; of deeper models two."""
     cases, met = [], set()
     for model, neuron, norm in sorted(ALLOWED):
         pairs = {("mn", model, neuron), ("mo", model, norm), ("no", neuron, norm)}
-        if not pairs <= met:
+        if not model.endswith(DEEPER) and not pairs <= met:
             cases.append((model, neuron, norm))
             met |= pairs
-    return cases
+    deeper = sorted(model for model in MODELS if model.endswith(DEEPER))
+    return cases + [pick(case for case in ALLOWED if case[0] == model) for model in deeper for pick in (min, max)]
 
 
 PAIRWISE = _pairwise()

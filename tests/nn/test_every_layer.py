@@ -2,8 +2,6 @@
 
 import copy
 import io
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -229,39 +227,6 @@ def test_no_copy_of_the_activations_is_kept(neuron):
     assert plain == x.nbytes
     # A solved layer keeps its solution, which is the input of what follows anyway.
     assert saved_bytes(layer, x) == plain * (2 if neuron == "implicit_bias" else 1)
-
-
-DDP = """
-import torch, torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from neuronal.models.registry import create_model
-from neuronal.nn.families import FAMILIES
-
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-for neuron in FAMILIES:
-    torch.manual_seed(0)
-    net = create_model("cnn", neuron, in_chans=1, img_size=8, widths=(4, 4, 8)).double()
-    alone = create_model("cnn", neuron, in_chans=1, img_size=8, widths=(4, 4, 8)).double()
-    alone.load_state_dict(net.state_dict())
-    x, y = torch.rand(8, 1, 8, 8, dtype=torch.float64), torch.randint(10, (8,))
-    both = DistributedDataParallel(net)
-    nn.functional.cross_entropy(both(x[rank::2]), y[rank::2]).backward()
-    nn.functional.cross_entropy(alone(x), y).backward()
-    for p, q in zip(net.parameters(), alone.parameters()):
-        torch.testing.assert_close(p.grad, q.grad)
-dist.destroy_process_group()
-print("rank", rank, "agrees")
-"""
-
-
-def test_two_processes_get_the_gradient_of_one(tmp_path):
-    (tmp_path / "ddp.py").write_text(DDP)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run([*launch, str(tmp_path / "ddp.py")], capture_output=True, text=True, timeout=110)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("agrees") == 2
 
 
 @pytest.mark.parametrize("neuron", [name for name in NEURONS if name != "zero_bias"])

@@ -11,7 +11,7 @@ from neuronal.experiments import Recipe, Share, Work
 from neuronal_papers.core import Setting
 from neuronal_papers.reproduce import read_result, reproduce
 from neuronal_papers.studies import pairs
-from neuronal_papers.zero_bias import REPRODUCTIONS, mixtures, table1, training_curves
+from neuronal_papers.zero_bias import mixtures, table1, training_curves
 from neuronal_papers.zero_bias.ntk import NTK
 from neuronal_papers.zero_bias.zero_image import ZERO_IMAGE
 from tests.vision import vision
@@ -73,14 +73,6 @@ def test_crossings_of_a_network_known_by_heart():
     # From one end to the other it passes the class of the middle.
     through = pairs.crossing(model, x, torch.tensor([1, 0, 2]), torch.tensor([0]), torch.tensor([2]))
     assert through.through_others.count == 1
-
-
-@pytest.mark.parametrize("one", [one for one in REPRODUCTIONS if one.scales["smoke"].recipes], ids=lambda one: one.name)
-def test_networks_are_trained_measured_and_shown(one, tmp_path):
-    result = read_result(reproduce(one, "smoke", runs=tmp_path, results=tmp_path))
-    assert len(one.tables(result)[0].rows) > 0
-    assert one.findings(result)
-    one.figures(result)
 
 
 def test_pairs_of_equal_pattern_are_drawn_from_all():
