@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from benchmarks.timing import Action, Interval, Setting, Timed, compare
-from neuronal.data.errors import one_line
+from neuronal.core.words import one_line
 
 Notes = Mapping[str, float | str]
 

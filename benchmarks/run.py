@@ -19,7 +19,7 @@ from benchmarks.suites import certify, implicit, layers, networks, train
 from benchmarks.tables import suite_table
 from benchmarks.timing import FEWEST, Setting
 from neuronal.core.files import make_writable, plain_json, write_whole
-from neuronal.data.errors import one_line
+from neuronal.core.words import one_line
 from neuronal.experiments import environment
 from neuronal.report import rich_table
 

@@ -72,8 +72,7 @@ class Segments:
 
     def trained(self, data: Dataset) -> nn.Module:
         """The network after a few epochs."""
-        shape = {"num_classes": len(data.classes), "in_chans": data.in_chans, "img_size": data.img_size}
-        model = create_model(self.model, "standard", **shape, **self.options)
+        model = create_model(self.model, "standard", **data.network_shape, **self.options)
         epochs = 10 if self.data == "digits" else 2
         fit(model, data.train.rows(slice(20_000)), Plan(epochs=epochs, batch_size=64, optim="adam", lr=2e-3))
         return model.cpu()

@@ -144,11 +144,11 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(tmp_path, who
     (tmp_path / ".step-000000007.safetensors.partial").write_bytes(b"cut off")
     (tmp_path / ".step-000000007-abc.partial").mkdir()
     (tmp_path / ".step-000000007-abc.partial" / "new").write_bytes(b"cut off")
-    with pytest.warns(RuntimeWarning, match=r"step-000000006.* is now step-000000006\.damaged"):
+    with pytest.warns(RuntimeWarning, match=r"step-000000006.* is now step-000000006\.damaged1"):
         resumed = train(network(), chosen)
     assert_same(resumed, whole)
     assert [f.name for f in sorted(tmp_path.iterdir())] == [
-        "step-000000006.damaged",
+        "step-000000006.damaged1",
         "step-000000011.safetensors",
         "step-000000012.safetensors",
     ]

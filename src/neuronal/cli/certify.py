@@ -12,6 +12,7 @@ from rich.console import Console
 from neuronal.cli.errors import fail
 from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
 from neuronal.cli.screen import escape
+from neuronal.core.words import one_line
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -169,8 +170,7 @@ def activity(
     try:
         certificate = certify_activity(one.model, box, data=one.data.test.x if one.data else None)
     except RuntimeError as unfit:
-        reason = " ".join(str(unfit).split())[:200]
-        raise ValueError(f"the model does not take inputs of shape {tuple(shape)} ({reason}).") from unfit
+        raise ValueError(f"the model does not take inputs of shape {tuple(shape)} ({one_line(unfit)}).") from unfit
     _show(certificate, one.model, check, as_json, {"layers": _layers(certificate)})
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from neuronal.cli.options import AsJson, named_values, whole_numbers
+from neuronal.core.words import times
 
 
 def convert(
@@ -70,9 +71,8 @@ def convert(
         return
     console = Console()
     print_blocks(console, [change_table(conversion.changes)])
-    shown = "x".join(map(str, (2, *size)))
     console.print(
-        f"Largest difference of the output on random input ({shown}): {difference:.1e} of the largest output."
+        f"Largest difference of the output on random input (2x{times(size)}): {difference:.1e} of the largest output."
     )
     if out:
         print(f"model: {out}")

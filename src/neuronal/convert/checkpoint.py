@@ -15,6 +15,7 @@ from neuronal.convert.convert import convert
 from neuronal.convert.fold import fold_batch_norm
 from neuronal.convert.sources import from_source
 from neuronal.core.files import parse_json, read_tensors, write_tensors
+from neuronal.core.words import one_line
 from neuronal.models.registry import create_model
 
 _KEY = "neuronal"
@@ -66,16 +67,14 @@ def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) ->
             _check_size(recipe, path, sum(tensor.numel() for tensor in state.values()))
         model = _rebuilt(recipe, path, make)
     except (KeyError, TypeError, AttributeError, OverflowError, RuntimeError) as odd:
-        reason = " ".join(str(odd).split())[:200]
-        raise ValueError(f"{path} has a header that cannot be read ({type(odd).__name__}: {reason}).") from odd
+        raise ValueError(f"{path} has a header that cannot be read ({type(odd).__name__}: {one_line(odd)}).") from odd
     try:
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             if name in state and state[name].dtype != tensor.dtype:
                 tensor.data = tensor.data.to(state[name].dtype)
         model.load_state_dict(state)
     except RuntimeError as wrong:
-        reason = " ".join(str(wrong).split())[:200]
-        raise ValueError(f"{path} does not fit the model its header describes: {reason}") from wrong
+        raise ValueError(f"{path} does not fit the model its header describes: {one_line(wrong)}.") from wrong
     model.recipe = recipe
     found: nn.Module = model.eval()
     return found

@@ -21,7 +21,7 @@ from typing import Any
 
 from neuronal.core.folders import cache_root, data_root, expanded
 from neuronal.core.limits import EXTRAS
-from neuronal.core.words import counted
+from neuronal.core.words import counted, one_line
 
 __all__ = ["Fact", "browser", "examine"]
 
@@ -95,8 +95,7 @@ def _packages(name: str, packages: Sequence[str], source: str, *, is_needed: boo
         # A package that was built for another version of torch or numpy raises anything at all.
         except Exception as error:
             unfit.append(shown)
-            reason = " ".join(str(error).split())[:120]
-            found.append(f"{shown} cannot be imported ({type(error).__name__}: {reason})")
+            found.append(f"{shown} cannot be imported ({type(error).__name__}: {one_line(error)})")
     advice = [f"pip install '{source}'."] if missing else []
     advice += [f"Install {' and '.join(unfit)} again, in versions that fit the others."] if unfit else []
     return Fact(name, ", ".join(found), " ".join(advice), is_needed and bool(advice))

@@ -18,6 +18,7 @@ import numpy as np
 from neuronal.core.checksum import checksum
 from neuronal.core.files import Damaged, json_checksum, read_json, replacing
 from neuronal.core.folders import cache_root
+from neuronal.core.words import one_line
 from neuronal.data.arrays import Arrays
 
 _PARTS = ("train_x", "train_y", "test_x", "test_y")
@@ -85,7 +86,7 @@ def _load(folder: Path) -> Arrays:
         arrays = Arrays(**parts, classes=tuple(seal["classes"]), note=seal["note"])
         expected = seal["sha256"]
     except (ValueError, KeyError, TypeError, EOFError) as wrong:
-        raise Damaged(" ".join(str(wrong).split())) from wrong
+        raise Damaged(one_line(wrong)) from wrong
     if _sealed(arrays) != expected:
         raise Damaged("its checksum does not fit its contents")
     return arrays

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from neuronal.core.folders import data_root, expanded
+from neuronal.core.words import times
 from neuronal.data.arrays import Arrays
 from neuronal.data.cache import array_checksum, contents, kept, stamps
 from neuronal.data.dataset import Dataset
@@ -219,7 +220,7 @@ def summary(root: str | Path | None = None) -> list[dict[str, Any]]:
     return [
         {
             "data": name,
-            "shape": _times(entry.shape),
+            "shape": times(entry.shape),
             "train": entry.num_train,
             "test": entry.num_test,
             "classes": entry.num_classes,
@@ -237,12 +238,12 @@ def about(name: str, root: str | Path | None = None) -> dict[str, Any]:
         where = "built in" if entry and entry.make else str(locate(name, root).place)
         data = load(name, root)
         counts = len(data.train), len(data.test), list(data.classes) or 0
-        facts = data.name, data.task, _times(data.shape), *counts, data.source, where
+        facts = data.name, data.task, times(data.shape), *counts, data.source, where
     except MissingData as gone:
         if entry is None:
             raise
         counts = entry.num_train, entry.num_test, list(entry.classes) or entry.num_classes
-        facts = name, entry.task, _times(entry.shape), *counts, entry.source, str(gone)
+        facts = name, entry.task, times(entry.shape), *counts, entry.source, str(gone)
     return dict(zip(("data", "task", "shape", "train", "test", "classes", "source", "where"), facts, strict=True))
 
 
@@ -253,10 +254,6 @@ def _where(name: str, entry: Entry, root: str | Path | None) -> str:
         return str(locate(name, root).place)
     except MissingData:
         return "not here, can be fetched" if entry.hub else "not here"
-
-
-def _times(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 @dataclass(frozen=True)

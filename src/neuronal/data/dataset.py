@@ -133,6 +133,11 @@ class Dataset:
         return len(self.classes) if self.task == "classification" else 1
 
     @property
+    def network_shape(self) -> dict[str, int]:
+        """What ``create_model`` asks about the data."""
+        return {"num_classes": self.num_outputs, "in_chans": self.in_chans, "img_size": self.img_size}
+
+    @property
     def tensors(self) -> tuple[Tensor, ...]:
         """Inputs and answers of both splits, as they are stored."""
         return self.train.stored, self.train.answers, self.test.stored, self.test.answers

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from neuronal.core.limits import extras
+from neuronal.core.words import one_line
 from neuronal.data.arrays import Arrays
 from neuronal.data.dataset import Dataset, Task
-from neuronal.data.errors import MissingData, one_line
+from neuronal.data.errors import MissingData
 from neuronal.data.folder import class_folders, read_folders
 from neuronal.data.parquet import parquet_files, read_parquet
 from neuronal.data.table import read_table

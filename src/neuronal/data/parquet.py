@@ -15,8 +15,9 @@ import numpy as np
 
 from neuronal.core.files import Damaged, parse_json
 from neuronal.core.limits import extras
+from neuronal.core.words import one_line, times
 from neuronal.data.arrays import Arrays
-from neuronal.data.errors import one_line, unreadable
+from neuronal.data.errors import unreadable
 from neuronal.data.image import decode, header
 
 IMAGE_COLUMNS = ("image", "img")
@@ -76,7 +77,7 @@ def _read_split(files: Sequence[Path], shape: tuple[int, ...], fitted: bool) -> 
             where = f"{file}, row {row - start}"
             pixels = decode(encoded, where, shape[0], shape[-1] if fitted else None)
             if pixels.shape != shape:
-                raise ValueError(f"{where}: needs an image of {_times(shape)}, got {_times(pixels.shape)}.")
+                raise ValueError(f"{where}: needs an image of {times(shape)}, got {times(pixels.shape)}.")
             x[row], y[row] = pixels, label
             row += 1
         table.close()
@@ -153,7 +154,3 @@ def _arrow() -> ModuleType:
     with extras():
         import pyarrow
     return pyarrow  # type: ignore[no-any-return]
-
-
-def _times(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from neuronal.core.words import one_line
 from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset, Split
-from neuronal.data.errors import one_line
 from neuronal.data.training_set import fraction, redrawn, with_wrong_labels
 from neuronal.experiments.environment import environment
 from neuronal.experiments.recipe import PROTOCOLS, Recipe
@@ -111,7 +111,7 @@ def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
         raise ValueError(f"{recipe.model} reads images, {data.name} is a table. Use {' or '.join(TABLE_MODELS)}.")
     given = {"widths": recipe.widths, "norm": recipe.norm}
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
-    shape = {"num_classes": data.num_outputs, "in_chans": data.in_chans, "img_size": data.img_size}
+    shape = data.network_shape
     further = dict(recipe.model_options)
     if twice := sorted(further.keys() & (options.keys() | shape.keys())):
         raise ValueError(f"model option {twice[0]} is decided already, by the recipe's own field or the data.")

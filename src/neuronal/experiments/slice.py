@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from neuronal.data.errors import one_line
+from neuronal.core.words import one_line
 from neuronal.experiments.engine import cores, forking
 
 MARGIN = 1.05

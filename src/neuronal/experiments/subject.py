@@ -30,8 +30,7 @@ def subject(source: str, data: str | None, scaling: str, options: dict[str, Any]
     """The model ``source`` names; one of our architectures is made, untrained, for the shape of the data."""
     found = load(data).scaled(scaling) if data else None
     if found is not None and is_model(source):
-        shape = {"num_classes": found.num_outputs, "in_chans": found.in_chans, "img_size": found.img_size}
-        options = shape | options
+        options = found.network_shape | options
     return Subject(from_source(source, **options), found)
 
 

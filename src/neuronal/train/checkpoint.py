@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from neuronal.core.files import Damaged, parse_json, read_tensors, sync, write_tensors
+from neuronal.core.files import Damaged, parse_json, read_tensors, set_aside, sync, write_tensors
 
 _KEY = "neuronal-training"
 _FORMAT = 1
@@ -82,7 +82,7 @@ def newest(folder: Path) -> tuple[Path, Checkpoint] | None:
         except Damaged as damage:
             # Where nothing is locked, another process may have removed it.
             with suppress(FileNotFoundError):
-                aside = path.rename(path.with_suffix(".damaged"))
+                aside = set_aside(path)
                 warnings.warn(f"{damage} It is now {aside.name}; the one before is used.", RuntimeWarning, stacklevel=4)
     return None
 
