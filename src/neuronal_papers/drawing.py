@@ -7,6 +7,7 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.ticker import MaxNLocator
 
 from neuronal.report import MARKERS, Figure, Sheet, blank, colour, plain_numbers
@@ -26,7 +27,7 @@ class Line(NamedTuple):
     has_markers: bool = True
 
     @property
-    def look(self) -> dict[str, Any]:
+    def look(self) -> dict[str, object]:
         """What all draw alike, in the words of matplotlib's ``plot``."""
         marker = MARKERS[self.number % len(MARKERS)] if self.has_markers else ""
         return {"color": colour(self.number), "marker": marker, "linestyle": self.style, "label": self.label}
@@ -65,7 +66,7 @@ def chart(
     name: str,
     title: str,
     lines: Iterable[Line],
-    axes: Mapping[str, Any],
+    axes: Mapping[str, object],
     caption: str = BAND,
     *,
     draw: Callable[[Any, Line], None] = band,
@@ -103,7 +104,7 @@ def chart(
     return Figure(sheet.svg, title, caption)
 
 
-def set_axes(axes: Any, settings: Mapping[str, Any]) -> None:
+def set_axes(axes: Any, settings: Mapping[str, object]) -> None:
     """Labels, limits and scales; numbers on logarithmic axes are written in full."""
     axes.set(**settings)
     for axis in ("x", "y"):
@@ -156,7 +157,7 @@ def in_panels(
         every = list(sheet.figure.subplots(rows, columns, squeeze=False, **shared).flat)
         for spare in every[len(items) :]:
             spare.remove()
-        names: dict[str, Any] = {}
+        names: dict[str, Artist] = {}
         for axes, item in zip(every, items, strict=False):
             draw(axes, item)
             names |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import cos, pi, sin
 from statistics import fmean
@@ -12,16 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.records import Json, to_json
 from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
 from neuronal.nn import FarkasLinear
 from neuronal.report import Column, Figure, blank
 from neuronal.train import Plan, fit, seeded
-from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.core import Measured, Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import classes
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import networks_of
+from neuronal_papers.seeds import Row, networks_of
 
 NETWORKS = {
     "standard": "one unit, facing away from all points",
@@ -63,23 +65,45 @@ def network(name: str, x: Tensor, y: Tensor, seed: int) -> nn.Sequential:
     return model
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Trained:
+    """One network: gradient of its hidden layer at the start, loss and accuracy at the end."""
+
+    network: str
+    seed: int
+    gradient: float
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Points, their classes, and where units switch before and after training."""
+
+    network: str
+    labels: Sequence[int]
+    points: Sequence[Sequence[float]]
+    before: Sequence[Sequence[float]]
+    after: Sequence[Sequence[float]]
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """Every network and seed: gradient of the hidden layer at the start, loss and accuracy at the end; pictures of one.
 
     ``options``: ``epochs`` of full-batch gradient descent, ``lr``, ``seeds``.
     """
     how, seeds = {name: setting.options[name] for name in ("epochs", "lr")}, setting.options["seeds"]
 
-    def train(item: Mapping[str, Any]) -> dict[str, Any]:
+    def train(item: Row) -> Row:
         name, seed = item["network"], item["seed"]
         x, y = clouds(seed)
         model = network(name, x, y, seed)
-        picture = {"network": name, "labels": y.tolist(), "points": x.double().round(decimals=3).tolist()}
         gradient, before = hidden_gradient(model, x, y), lines(model, x)
         loss = fit(model, Split(x, y), Plan(batch_size=2 * CLOUD, optim="sgd", **how), seed=seed).epochs[-1].loss
         accuracy = (outputs(model.cpu(), x).argmax(1) == y).double().mean().item()
-        row = {**item, "gradient": gradient, "loss": loss, "accuracy": accuracy}
-        return {"row": row, "picture": picture | {"before": before, "after": lines(model, x)}}
+        picture = Picture(name, y.tolist(), x.double().round(decimals=3).tolist(), before, lines(model, x))
+        made: Row = to_json({"row": Trained(name, seed, gradient, loss, accuracy), "picture": picture})
+        return made
 
     items = [{"network": name, "seed": seed} for name in NETWORKS for seed in seeds]
     parts = work.parts({"procedure": "born_dead", **how}, items, train)
@@ -102,7 +126,7 @@ def lines(model: nn.Sequential, x: Tensor) -> list[list[float]]:
     return [[round(value, 5) for value in unit] for unit in found.tolist()]
 
 
-def _networks(result: Result) -> list[dict[str, Any]]:
+def _networks(result: Result) -> list[Json]:
     """The runs of every network, in how many of them it had no gradient at the start, and told the points apart."""
     networks = networks_of(result, "network")
     for network in networks:

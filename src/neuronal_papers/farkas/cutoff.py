@@ -6,15 +6,16 @@ the input; so the smallest their largest can be is found by a linear program, an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from neuronal.experiments import Work
 from neuronal.report import Column
-from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.core import Measured, Reproduction, Setting, one_table, settings
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import Row, rows_of
 
@@ -24,15 +25,24 @@ CONDITIONS = {"paper": "b_m > c - sum b_j", "ours": "b_m > c m - sum b_j", "algo
 """Of Corollary 3.3 with equal multipliers; what the proof of Theorem 3.2 gives; what Algorithm 1 sets if b_m loses."""
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Layers:
+    """Random closed layers of one size: the smallest their largest pre-activation can be, seed by seed."""
+
+    units: int
+    cutoff: float
+    condition: str
+    smallest: Sequence[float]
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """Random closed layers of every size and cutoff under each condition: the smallest largest pre-activation there is.
 
     ``options``: ``units``, ``cutoffs``, ``seeds``.
     """
     units, cutoffs, seeds = (setting.options[name] for name in ("units", "cutoffs", "seeds"))
     kinds = [(m, c, how) for m in units for c in cutoffs for how in CONDITIONS if how != "algorithm" or c == 0]
-    rows = [{"units": m, "cutoff": c, "condition": how} for m, c, how in kinds]
-    return {"rows": [row | {"smallest": [_smallest(seed=seed, **row) for seed in seeds]} for row in rows]}
+    return {"rows": [Layers(*kind, [_smallest(*kind, seed) for seed in seeds]) for kind in kinds]}
 
 
 def _smallest(units: int, cutoff: float, condition: str, seed: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -11,16 +12,17 @@ import torch
 from torch import nn
 
 from neuronal.certify import certify_activity, check
+from neuronal.core.records import Json, to_json
 from neuronal.data import Split, load
 from neuronal.experiments import Recipe, Work, network, training_data
 from neuronal.probes import dead_units, score, silence
 from neuronal.report import Column, Figure
 from neuronal.train import Diverged, Plan, fit
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Measured, Reproduction, Setting, one_table
 from neuronal_papers.drawing import Line, mean_curve
 from neuronal_papers.farkas.errors import ERROR, FAILED, over_epochs, row_of, rows_of
 from neuronal_papers.judge import Evidence, Fact, Result
-from neuronal_papers.seeds import NETWORK
+from neuronal_papers.seeds import NETWORK, Row
 
 MEASURES = ("dead_units", "dead_layers", "silent")
 """Shares: of units off on every image, of layers off on every image, of images that leave some layer without any."""
@@ -28,7 +30,7 @@ FEW = 6
 """Lines of a figure: networks come in threes."""
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+def measure(setting: Setting, work: Work) -> Measured:
     """Every recipe with every seed: the three shares before training and after each epoch, accuracy, certificates.
 
     ``options``: ``images``, how many test images are looked at; ``classes``.
@@ -36,7 +38,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     images, rows = setting.options["images"], []
     cells = [(recipe, seed) for recipe in setting.recipes for seed in recipe.seeds]
     keys = [(recipe.fingerprint(), seed, work.checksum(recipe.data)) for recipe, seed in cells]
-    items: list[Mapping[str, Any]] = [dict(zip(("recipe", "seed", "data"), key, strict=True)) for key in keys]
+    items: list[Row] = [dict(zip(("recipe", "seed", "data"), key, strict=True)) for key in keys]
     how, chance = {"procedure": "activity", "images": images}, 1 / setting.options["classes"]
     parts = iter(work.parts(how, items, lambda item: _run(work, *cells[items.index(item)], images)))
     for recipe in setting.recipes:
@@ -48,7 +50,17 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     return {"rows": rows, "chance": chance}
 
 
-def _run(work: Work, recipe: Recipe, seed: int, images: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Proof:
+    """Layers of a network; how many are proved to have an active unit, and how many not to; whether that was checked."""
+
+    certified: int
+    refuted: int
+    layers: int
+    checked: bool
+
+
+def _run(work: Work, recipe: Recipe, seed: int, images: int) -> Row:
     """One network: its shares at the start and after every epoch, and why it broke down or its accuracy and certificate."""
     work.say(f"{recipe.name}, {recipe.family}, seed {seed}")
     data = load(recipe.data).scaled(recipe.scaling)
@@ -60,11 +72,11 @@ def _run(work: Work, recipe: Recipe, seed: int, images: int) -> dict[str, Any]:
         looks.append(off(model, looked))
         return looks[-1]
 
-    run: dict[str, Any] = {}
+    run: Json = {}
     try:
         fit(model, training_data(recipe, data, seed)[0], recipe.part(Plan), seed=seed, probes=[look])
         run["accuracy"] = score(model, data.test)["accuracy"]
-        run["certificate"] = certified(model.cpu().double().eval(), looked)
+        run["certificate"] = to_json(certified(model.cpu().double().eval(), looked))
     except Diverged as diverged:
         run["failure"] = str(diverged)
     return run | {"shares": {name: [now[name] for now in looks] for name in MEASURES}}
@@ -80,23 +92,22 @@ def off(model: nn.Module, split: Split) -> dict[str, float]:
     }
 
 
-def certified(model: nn.Module, looked: Split) -> dict[str, Any]:
-    """For every image with pixels in [0, 1]: how many layers are proved to have an active unit, and how many not to."""
+def certified(model: nn.Module, looked: Split) -> Proof:
+    """What is proved for every image with pixels in [0, 1]."""
     x = looked.x.double()
     certificate = certify_activity(model, (torch.zeros_like(x[0]), torch.ones_like(x[0])), data=x)
     evidence: Any = certificate.evidence
     verdicts = [layer.verdict for layer in evidence.layers]
-    counts = {verdict: verdicts.count(verdict) for verdict in ("certified", "refuted")}
     checked = certificate.verdict != "unknown" and bool(check(certificate, model))
-    return counts | {"layers": len(verdicts), "checked": checked}
+    return Proof(verdicts.count("certified"), verdicts.count("refuted"), len(verdicts), checked)
 
 
-def _rows(result: Result) -> list[dict[str, Any]]:
+def _rows(result: Result) -> list[Json]:
     """The rows with what is said of the runs that did not break down: shares while training and at the end, proofs."""
     rows = []
     for row in rows_of(result).values():
         shares, proofs = [row["over_training"][seed] for seed in row["accuracy"]], row["certificates"].values()
-        cells: dict[str, Any] = {}
+        cells: Json = {}
         if shares:
             cells = {name: 100 * fmean(run[name][-1] for run in shares) for name in MEASURES}
             cells["silent"] = 100 * max(max(run["silent"]) for run in shares)

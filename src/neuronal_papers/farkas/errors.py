@@ -13,14 +13,15 @@ from typing import Any
 
 import torch
 
+from neuronal.core.records import Json
 from neuronal.data import load
 from neuronal.experiments import Recipe, Work, estimate, network
 from neuronal.report import COLOURS, Column, Figure, Table, blank, colour, table
 from neuronal.train import SCHEDULES
-from neuronal_papers.core import Reproduction, Setting, title_of
+from neuronal_papers.core import Measured, Reproduction, Setting, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, legend_below, mean_curve
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result, paired
-from neuronal_papers.seeds import NETWORK, NEURON, at_chance, with_error
+from neuronal_papers.seeds import NETWORK, NEURON, Row, at_chance, with_error
 from neuronal_papers.tuning import END_OF_LIST, at_best, choices, end_of_list, what_was_tried
 
 STUCK = 1.5
@@ -40,7 +41,7 @@ over_epochs = partial(chart, draw=every_seed, legend=legend_below, whole=True)
 """A figure of what happens epoch by epoch."""
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+def measure(setting: Setting, work: Work) -> Measured:
     """Trains every recipe with every seed: error, parameters, failures, and the accuracy while training.
 
     ``options``: ``classes``, how many there are, for chance; those of :func:`neuronal_papers.tuning.tuned` where each
@@ -59,7 +60,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     return {"rows": rows, "chance": chance}
 
 
-def row_of(recipe: Recipe, runs: Mapping[str, Mapping[str, Any]], chance: float) -> dict[str, Any]:
+def row_of(recipe: Recipe, runs: Mapping[str, Row], chance: float) -> Json:
     """A network and its size, the ``accuracy`` of its runs by seed, and why runs failed: ``failure``, or at chance."""
     accuracy = {seed: run["accuracy"] for seed, run in runs.items() if "failure" not in run}
     stuck = {seed: f"stays at {100 * a:.1f}%" for seed, a in accuracy.items() if a < STUCK * chance}
@@ -71,7 +72,7 @@ def row_of(recipe: Recipe, runs: Mapping[str, Mapping[str, Any]], chance: float)
     return row | {"accuracy": accuracy, "failed": failed}
 
 
-def rows_of(result: Result) -> dict[str, dict[str, Any]]:
+def rows_of(result: Result) -> dict[str, Json]:
     """The rows of a result by name, with what is said of their runs, and how they were trained."""
     recipes, rows = {recipe["name"]: recipe for recipe in result["recipes"]}, {}
     for row in result["result"]["rows"]:
@@ -209,7 +210,7 @@ def _errors(result: Result) -> Figure:
     rows = rows_of(result).values()
     with blank(f"{result['reproduction']}-errors") as sheet:
         sheet.figure.set_size_inches(5.6, 0.8 + 0.24 * len(rows))
-        beside: dict[str, Any] = {"xycoords": sheet.axes.get_yaxis_transform(), "textcoords": "offset points"}
+        beside: Json = {"xycoords": sheet.axes.get_yaxis_transform(), "textcoords": "offset points"}
         beside |= {"va": "center", "fontsize": 7}
         for place, row in enumerate(rows):
             errors = [100 * (1 - accuracy) for accuracy in row["learnt"]]

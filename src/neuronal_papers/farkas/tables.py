@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from neuronal.experiments import Recipe
+from neuronal_papers.core import Options
 from neuronal_papers.farkas import errors
 from neuronal_papers.farkas import networks as nets
 from neuronal_papers.farkas.errors import error_table, lower_error, trains
@@ -134,7 +135,7 @@ TABLE2 = error_table(
         "norm one of the paper's three runs failed."
     ),
 )
-MEANS: dict[str, Any] = {"norms": ("batch",), "aggregate": "mean"}
+MEANS: Options = {"norms": ("batch",), "aggregate": "mean"}
 """As the paper has them for ImageNet."""
 AFTER_30 = "After 30 epochs FarkasNet50 has a lower error than ResNet50, both with batch norm"
 TABLE3 = error_table(
@@ -156,7 +157,7 @@ TABLE3 = error_table(
 )
 
 AFTER_ONE = "After one epoch FarkasNets have a lower error than ResNets, both with batch norm"
-ONCE: dict[str, Any] = {"epochs": 1, "schedule": "constant"}
+ONCE: Options = {"epochs": 1, "schedule": "constant"}
 CIFAR_ONCE, IMAGENET_ONCE = (both(replace(one, **ONCE), *DEPTHS, **MEANS) for one in (CIFAR, IMAGENET))
 FIRST_EPOCH = error_table(
     name="farkas/first_epoch",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from neuronal.data import DATASETS
-from neuronal.experiments import Recipe, Record, Work, estimate
+from neuronal.experiments import Estimate, Point, Recipe, Record, Work, estimate
 from neuronal.probes import Motion
 from neuronal.report import Column, Figure, Table, table
-from neuronal_papers.core import Recipes, Reproduction, Scales, Setting, settings, title_of
+from neuronal_papers.core import Measured, Options, Recipes, Reproduction, Scales, Setting, settings, title_of
 from neuronal_papers.drawing import BARS, Line, bars, chart, in_panels
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 from neuronal_papers.seeds import Row, at, at_chance, groups, rows_of, with_error
-from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, choices, end_of_list, runs_of, what_was_tried
+from neuronal_papers.tuning import END_OF_LIST, at_best, best_of, choices, end_of_list, runs_of
 
 METHODS = {
     "SP": ("standard", "none", "standard units"),
@@ -99,7 +99,7 @@ RATE, TEST = Column("rate", "rate", "g"), Column("test", mean_of)
 FAILED = Column("failed", lambda row: len(row["failed"]))
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+def measure(setting: Setting, work: Work) -> Measured:
     """Every recipe by both protocols: one row each, test results seed by seed and as a mean with its error.
 
     ``published`` is the recipe as it is, with the paper's rate. ``clean`` holds ``holdout`` of the training data back for
@@ -123,57 +123,88 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     work.say("with the rates chosen")
     rows = []
     for published, own, choice in zip(rows_for(recipes, work), rows_for(best, work), chosen, strict=True):
-        rows += [published, own | {"tuning": [asdict(point) for point in choice.curve]}]
+        rows += [published, replace(own, tuning=choice.curve)]
     return {"rows": rows}
 
 
-def measure_clean(setting: Setting, work: Work) -> dict[str, Any]:
+def measure_clean(setting: Setting, work: Work) -> Measured:
     """Recipes of the clean protocol alone, each at a rate chosen as :func:`neuronal_papers.tuning.tuned` says."""
     chosen = choices(setting, work)
     best = at_best(setting.recipes, chosen)
-    rows = zip(rows_for(best, work), best, chosen, strict=True)
-    return {"rows": [row | what_was_tried(recipe, choice) for row, recipe, choice in rows]}
+    rows = zip(rows_for(best, work), chosen, strict=True)
+    return {"rows": [replace(row, tuning=choice.curve) if choice else row for row, choice in rows]}
 
 
-def rows_for(recipes: Sequence[Recipe], work: Work) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Values:
+    """Test results seed by seed, and their mean."""
+
+    measure: str
+    values: Sequence[float]
+    estimate: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One recipe with all its seeds: why some failed, and what came of the others."""
+
+    data: str
+    batch: int
+    method: str
+    protocol: str
+    rate: float
+    seeds: Sequence[int]
+    failed: Mapping[str, str]
+    overlap: float
+    """Test rows per training row where seeds split the same rows; draws of a part of them have less in common."""
+    largest_angle: Sequence[float] | None = None
+    """Largest turn of any unit in any step, in degrees, seed by seed; and its largest shift."""
+    largest_distance: Sequence[float] | None = None
+    curves: Mapping[str, Sequence[Sequence[float]]] | None = None
+    """Epoch by epoch, seed by seed; followed are the test data where a recipe is as published, else held-out data."""
+    top5: Values | None = None
+    measure: str | None = None
+    values: Sequence[float] | None = None
+    estimate: Estimate | None = None
+    tuning: Sequence[Point] | None = None
+
+
+def rows_for(recipes: Sequence[Recipe], work: Work) -> list[Method]:
     """A row for each recipe, with all its seeds."""
     return [_row(*run) for run in runs_of(recipes, work)]
 
 
-def _row(recipe: Recipe, sound: Sequence[Record], failed: Mapping[str, str]) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "data": recipe.data,
-        "batch": recipe.batch_size,
-        "method": method_of(recipe),
-        "protocol": "clean" if recipe.protocol == "clean" else "published",
-        "rate": recipe.lr,
-        "seeds": [record.seed for record in sound],
-        "failed": failed,
-        # Test rows per training row where seeds split the same rows; draws of a part of them have less in common.
-        "overlap": recipe.redrawn / 4,
-    }
+def _row(recipe: Recipe, sound: Sequence[Record], failed: Mapping[str, str]) -> Method:
+    row = Method(
+        data=recipe.data,
+        batch=recipe.batch_size,
+        method=method_of(recipe),
+        protocol="clean" if recipe.protocol == "clean" else "published",
+        rate=recipe.lr,
+        seeds=[record.seed for record in sound],
+        failed=failed,
+        overlap=recipe.redrawn / 4,
+    )
     if not sound:
         return row
     if "hinge_motion" in sound[0].probes:
-        # Largest turn (degrees) and shift of any unit in any step, seed by seed.
-        motions = [record.probe(Motion) for record in sound]
-        row |= {key: [getattr(motion, key) for motion in motions] for key in ("largest_angle", "largest_distance")}
+        found = [record.probe(Motion) for record in sound]
+        turns, shifts = [one.largest_angle for one in found], [one.largest_distance for one in found]
+        row = replace(row, largest_angle=turns, largest_distance=shifts)
     if "top5" in sound[0].metrics:
-        # Epoch by epoch, seed by seed; followed are the test data where a recipe is as published, else held-out data.
         followed = "holdout" if recipe.protocol == "clean" else "test"
         columns = ("loss", "accuracy", f"{followed}_accuracy", f"{followed}_top5")
-        row["curves"] = {
+        curves = {
             column.replace(followed, "followed"): [[float(f"{e[column]:.4g}") for e in one.epochs] for one in sound]
             for column in columns
         }
-        row["top5"] = _results(sound, "top5")
-    return row | _results(sound, "rmse" if "rmse" in sound[0].metrics else "accuracy")
+        row = replace(row, curves=curves, top5=_results(sound, "top5"))
+    return replace(row, **vars(_results(sound, "rmse" if "rmse" in sound[0].metrics else "accuracy")))
 
 
-def _results(records: Sequence[Record], measure: str) -> dict[str, Any]:
-    """Test results seed by seed, and their mean."""
+def _results(records: Sequence[Record], measure: str) -> Values:
     values = [record.metrics[measure] for record in records]
-    return {"measure": measure, "values": values, "estimate": asdict(estimate(values))}
+    return Values(measure, values, estimate(values))
 
 
 def by_seed(row: Row, key: str = "values") -> dict[int, Any]:
@@ -240,7 +271,7 @@ def tables(result: Result) -> list[Table]:
     return found
 
 
-def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> Table:
+def _protocols(title: str, rows: Sequence[Row], reported: Options) -> Table:
     measure = next((row["measure"] for row in rows if "measure" in row), "rmse")
     # A line is a clean row, with the published one, where there are such.
     published, clean = ([row for row in rows if row["protocol"] == name] for name in PROTOCOLS)
@@ -272,7 +303,7 @@ def _protocols(title: str, rows: Sequence[Row], reported: Mapping[str, Any]) -> 
     return table(title, columns, lines, caption)
 
 
-def _tried(rows: Sequence[Row], options: Mapping[str, Any]) -> Table:
+def _tried(rows: Sequence[Row], options: Options) -> Table:
     """What held-out data say of every rate tried: one line per method, and per batch size where each has its own."""
     lines, is_one_size = {}, "tuning_batch" in options or "batch_size" in options.get("tuned_at", ())
     for row in filter(at("tuning"), rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -10,24 +10,24 @@ from typing import Any
 
 from neuronal.experiments import Recipe
 from neuronal.report import Figure
-from neuronal_papers.core import settings
+from neuronal_papers.core import Options, settings
 from neuronal_papers.drawing import Line, in_panels, mean_band
 from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import BOTH, EVERY, METHODS, PUBLISHED, RATES, TUNED, WEAK, by
 from neuronal_papers.judge import Above, Below, Case, Claim, Result, paired
 from neuronal_papers.seeds import Row, at_chance, groups, rows_of
 
-ON_GPU: Mapping[str, Any] = {"precision": "bf16", "channels_last": True, "replay": True}
+ON_GPU: Options = {"precision": "bf16", "channels_last": True, "replay": True}
 IMAGES = replace(PUBLISHED, flip=True, optim="sgd", monitor="accuracy", **ON_GPU)
 VGG6 = replace(IMAGES, data="imagenet32", model="vgg6", epochs=90, cut_after=5, stop_after=10)
 # So short a training has no plateau but that at its start: the rate falls by itself instead.
 BY_ITSELF = replace(VGG6, data="cifar10", schedule="cosine", cut_after=0, stop_after=0, keep_best=True)
 SMALL_VGG = replace(BY_ITSELF, model_options={"start": "glorot", "widths": (64, 128, 256)}, epochs=6)
-RESIDUAL: Mapping[str, Any] = {"model_options": {"start": "he"}, "batch_size": 256, "weight_decay": 1e-4}
+RESIDUAL: Options = {"model_options": {"start": "he"}, "batch_size": 256, "weight_decay": 1e-4}
 RESNET50 = replace(VGG6, **RESIDUAL, name="ImageNet", data="imagenet", model="resnet50", resized_crop=(0.08, 1.0))
 SMALL_RESNET = replace(BY_ITSELF, **RESIDUAL, name="CIFAR-10", model="resnet18", crop=4, epochs=5)
-ON_DIGITS: Mapping[str, Any] = {"data": "digits", "epochs": 1, "fraction": 0.2, "batch_size": 64, "seeds": (0,)}
-ON_CPU: Mapping[str, Any] = {**ON_DIGITS} | {"precision": "no", "channels_last": False, "flip": False}
+ON_DIGITS: Options = {"data": "digits", "epochs": 1, "fraction": 0.2, "batch_size": 64, "seeds": (0,)}
+ON_CPU: Options = {**ON_DIGITS} | {"precision": "no", "channels_last": False, "flip": False}
 SMOKE_VGG = replace(VGG6, **ON_CPU, name="64", model_options={"start": "glorot", "widths": (4, 4, 4)})
 SMOKE_RESNET = replace(SMALL_RESNET, **ON_CPU, name="digits", model_options={"width": 4, "start": "he"}, crop=1)
 OPTIONS = {"rates": RATES, "holdout": 0.1, "tuning_seeds": 1, "clean_seeds": 10}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import nan
 from statistics import median
@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from neuronal.core.records import Json
 from neuronal.data import Dataset, load
 from neuronal.experiments import Recipe, Work, drawn, network
 from neuronal.geometry import outputs
 from neuronal.probes import Motion
 from neuronal.report import Column, Figure, Table, colour, table
-from neuronal_papers.core import Reproduction, Setting, settings, title_of
+from neuronal_papers.core import Measured, Options, Reproduction, Setting, settings, title_of
 from neuronal_papers.drawing import Line, chart, every_seed, in_panels
 from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import BOTH, DATA, FAILED, FOUR, METHOD, RATE, RATES, SHALLOW, TEST, WEAK, by
@@ -33,17 +34,17 @@ MOVING = replace(SHALLOW, probes=("hinge_motion",))
 PLANE = replace(MOVING, model_options={"start": "glorot", "width": 10}, scaling="standardise", monitor="accuracy")
 BANANA = replace(PLANE, name="banana", data="banana", redrawn=1000 / 5300, batch_size=128)
 MOONS = replace(PLANE, name="moons", data="moons", redrawn=0.1, batch_size=128, epochs=2, seeds=(0, 1))
-LONG: Mapping[str, Any] = {"epochs": 10_000, "cut_after": 500, "stop_after": 1000}
+LONG: Options = {"epochs": 10_000, "cut_after": 500, "stop_after": 1000}
 LEVY = replace(MOVING, name="levy", data="levy", protocol="training", loss="absolute", batch_size=50, **LONG)
 GRID = 33
 """Points per side of what is drawn of a network of the plane; four times as many on a line."""
-Kinds = Mapping[str, tuple[Callable[..., None], str, Mapping[str, Any]]]
+Kinds = Mapping[str, tuple[Callable[..., None], str, Options]]
 """What is drawn of each method: by what, what can be seen, and what its panels share."""
 FOLLOWED = {1: ("distance", 20), 2: ("angle", 40)}
 """What is followed of points and of lines, and how many of their places, besides the last; points are many more."""
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+def measure(setting: Setting, work: Work) -> Measured:
     """Both protocols, all methods at the same rates, and pictures of the first seed at these rates.
 
     ``options``: those of the protocols, and ``same_rates``, at which every method is trained as published.
@@ -54,12 +55,12 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     data = drawn(load(rates[0].data), rates[0], rates[0].seeds[0])
     shared = _points(data)
     # One rate for all, as in Figure 3i: at two rates a curve says more of its rate than of its method.
-    pairs = [(one, row) for one, row in zip(rates, rows, strict=True) if one.seeds[0] in row["seeds"]]
+    pairs = [(one, row) for one, row in zip(rates, rows, strict=True) if one.seeds[0] in row.seeds]
     pictures = [_picture(recipe, row, data, shared, work) for recipe, row in pairs]
-    return result | {"same_rates": rows, "inputs": data.shape[0], "drawn": shared, "pictures": pictures}
+    return {**result, "same_rates": rows, "inputs": data.shape[0], "drawn": shared, "pictures": pictures}
 
 
-def _points(data: Dataset) -> dict[str, Any]:
+def _points(data: Dataset) -> Json:
     """What all pictures share: the window, some of the training points, and of a curve the truth."""
     x, some = data.train.x, data.train.rows(slice(200))
     # The window has some room around the points.
@@ -70,17 +71,37 @@ def _points(data: Dataset) -> dict[str, Any]:
     return {name: values.double().round(decimals=3).tolist() for name, values in shared.items()}
 
 
-def _picture(recipe: Recipe, row: Row, data: Dataset, shared: Row, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Picture:
     """Motion of the first seed step by step, the places of its units, and what the network puts out."""
+
+    method: str
+    rate: float
+    test: float
+    every: int
+    distance: Sequence[float] | None = None
+    angle: Sequence[float] | None = None
+    places: Sequence[tuple[int, Sequence[Sequence[float]]]]
+    value_at_start: Sequence[float] | None = None
+    value: Sequence[float]
+
+
+def _picture(recipe: Recipe, row: comparison.Method, data: Dataset, shared: Row, work: Work) -> Picture:
     seed, (key, most) = recipe.seeds[0], FOLLOWED[data.shape[0]]
     record, model = work.network(recipe, seed)
     motion = record.probe(Motion)
     *places, last = motion.places
-    picture = {"method": row["method"], "rate": row["rate"], "test": row["values"][0], "every": motion.every}
-    picture |= {key: getattr(motion, key), "places": [*places[:: 1 + len(places) // most], last]}
-    if data.task == "regression":
-        picture["value_at_start"] = _shown(network(recipe, data, seed), shared)
-    return picture | {"value": _shown(model, shared)}
+    assert row.values
+    return Picture(
+        method=row.method,
+        rate=row.rate,
+        test=row.values[0],
+        every=motion.every,
+        **{key: getattr(motion, key)},
+        places=[*places[:: 1 + len(places) // most], last],
+        value_at_start=_shown(network(recipe, data, seed), shared) if data.task == "regression" else None,
+        value=_shown(model, shared),
+    )
 
 
 def _shown(model: nn.Module, shared: Row) -> Any:
@@ -241,13 +262,13 @@ FIGURE3 = _figure(
 
 # Sections 3.5 and 5, Appendix C: every method at every learning rate
 
-CLEAN: Mapping[str, Any] = {"protocol": "clean", "holdout": 0.2}
+CLEAN: Options = {"protocol": "clean", "holdout": 0.2}
 TWO, SMALL = (by(replace(one, **CLEAN), *FOUR) for one in (MOONS, BANANA))
 TURN = Column("largest turn (°)", "turn", ".3g")
 LARGE = SMALL + tuple(replace(one, **CLEAN) for one in RECIPES if one.data != "power")
 
 
-def measure_rates(setting: Setting, work: Work) -> dict[str, Any]:
+def measure_rates(setting: Setting, work: Work) -> Measured:
     """Every recipe at every one of ``rates``, with all seeds."""
     tries = [[replace(recipe, lr=lr) for lr in setting.options["rates"]] for recipe in setting.recipes]
     chosen = [asdict(choice) for choice in best_of(tries, work)]

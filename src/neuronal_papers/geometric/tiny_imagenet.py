@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from neuronal_papers.core import Recipes, Scales, Setting
+from neuronal_papers.core import Options, Recipes, Scales, Setting
 from neuronal_papers.geometric import images
 from neuronal_papers.geometric.comparison import BOTH, CONTROLS, EVERY, RATES, by, compared, is_best, measure_clean
 from neuronal_papers.geometric.images import BEST, BY_ITSELF, SMALL_RESNET, SMOKE_RESNET, SMOKE_VGG
 
-CLEAN: Mapping[str, Any] = {"protocol": "clean", "holdout": 0.1}
-OURS: Mapping[str, Any] = {**CLEAN, "data": "tiny_imagenet100"}
+CLEAN: Options = {"protocol": "clean", "holdout": 0.1}
+OURS: Options = {**CLEAN, "data": "tiny_imagenet100"}
 VGG = replace(BY_ITSELF, **OURS, epochs=35)
 RESNET = replace(SMALL_RESNET, **OURS, name="ResNet-18", epochs=90, warmup=0.05)
-RATES_OF_VGG: Mapping[str, Any] = {"epochs": 10, "batch_size": 512}
-RATES_OF_RESNET: Mapping[str, Any] = {"epochs": 15}
+RATES_OF_VGG: Options = {"epochs": 10, "batch_size": 512}
+RATES_OF_RESNET: Options = {"epochs": 15}
 """What differs while rates are tried."""
 
 
-def _scales(smoke: Recipes, paper: Recipes, tuned_at: Mapping[str, Any]) -> Scales:
+def _scales(smoke: Recipes, paper: Recipes, tuned_at: Options) -> Scales:
     options: dict[str, Any] = {"tuning_seeds": (100,), "tuned_at": tuned_at}
     few = options | {"rates": (0.01, 0.1), "tuned_at": {}}
     return {"smoke": Setting(smoke, few), "paper": Setting(paper, options | {"rates": RATES[1:]})}

@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import partial
 from math import log10
 from statistics import fmean
-from typing import Any
 
+from neuronal.core.records import to_json
 from neuronal.data import load
 from neuronal.experiments import Recipe, Work, drawn, estimate, network
 from neuronal.geometry import outputs
 from neuronal.report import Column, Figure
-from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.core import Measured, Reproduction, Setting, one_table, settings
 from neuronal_papers.geometric import comparison
 from neuronal_papers.geometric.comparison import FOUR, POWERS, PROTOCOLS, SHALLOW, WEAK, by, by_seed, leads
 from neuronal_papers.judge import Below, Case, Claim, Evidence, Fact, Pooled, Result, Within, paired
@@ -107,14 +107,14 @@ STEADY = 1.5
 WORSE = 20.0
 
 
-def measure_starts(setting: Setting, work: Work) -> dict[str, Any]:
+def measure_starts(setting: Setting, work: Work) -> Measured:
     """Every recipe at every one of ``widths``, two hidden layers of that width: signal at the start, test result."""
     recipes = [replace(one, widths=(width, width)) for one in setting.recipes for width in setting.options["widths"]]
     rows = []
     for recipe, row in zip(recipes, comparison.rows_for(recipes, work), strict=True):
         signal = estimate([_signal(recipe, seed) for seed in recipe.seeds])
-        place = {"start": recipe.name, "width": recipe.widths[0], "failed": len(row["failed"])}
-        rows.append(row | place | {"signal": signal.mean, "signal_error": signal.standard_error})
+        place = {"start": recipe.name, "width": recipe.widths[0], "failed": len(row.failed)}
+        rows.append(to_json(row) | place | {"signal": signal.mean, "signal_error": signal.standard_error})
     return {"rows": rows}
 
 

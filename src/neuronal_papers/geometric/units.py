@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import acos, cos, degrees, hypot, pi
 from typing import Any
@@ -16,7 +18,7 @@ from neuronal.nn import GeometricLinear
 from neuronal.ops.hinge import Hinge, hinge
 from neuronal.probes import motion
 from neuronal.report import Column, Figure, Table, blank, colour, table
-from neuronal_papers.core import Reproduction, Setting, one_table, settings, title_of
+from neuronal_papers.core import Measured, Reproduction, Setting, one_table, settings, title_of
 from neuronal_papers.geometric.comparison import FOUR, METHOD, legend
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups
@@ -52,7 +54,50 @@ def perturbed(method: str, w: Tensor, b: Tensor, epsilon: float) -> Hinge:
     return hinge(moved, b + epsilon)
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Normal and location of a unit's boundary."""
+
+    normal: Sequence[float]
+    location: Sequence[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved(Place):
+    """The paper's unit after a change: how far it turned (degrees), by the published code too, and moved."""
+
+    method: str
+    epsilon: float
+    angle: float
+    published_angle: float
+    distance: float
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Degrees that many units turn by one change, and the largest share of Theorem 3's bound."""
+
+    method: str
+    inputs: int
+    norm: float
+    epsilon: float
+    median: float
+    largest: float
+    of_bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed(Place):
+    """A unit of chosen radius and angle: what it puts out on its boundary at most, and at a step to either side."""
+
+    radius: float
+    angle: float
+    on_it: float
+    active: float
+    inactive: float
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """The paper's unit, and many units of several sizes and norms.
 
     ``options``: ``epsilons``; ``units`` drawn for every one of ``norms`` and ``inputs``.
@@ -68,8 +113,8 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         angle, distance = (value.item() for value in motion(start, after))
         # The authors' code takes the angle of a direction from its first coordinate alone.
         drawn = abs(acos(after.normal[0, 0]) - acos(start.normal[0, 0]))
-        row = {"method": method, "epsilon": epsilon, "angle": degrees(angle), "published_angle": degrees(drawn)}
-        rows.append(row | {"distance": distance} | _place(after))
+        turned: Row = {"angle": degrees(angle), "published_angle": degrees(drawn), "distance": distance}
+        rows.append(Moved(method=method, epsilon=epsilon, **turned, **vars(_place(after))))
     generator = torch.Generator().manual_seed(0)
     for inputs, norm in product(options["inputs"], options["norms"]):
         directions = torch.randn(options["units"], inputs, generator=generator, dtype=torch.float64)
@@ -77,15 +122,14 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
         offsets = norm * torch.randn(options["units"], generator=generator, dtype=torch.float64)
         for method, epsilon in changes:
             angles = motion(hinge(units, offsets), perturbed(method, units, offsets, epsilon))[0]
-            row = {"method": method, "inputs": inputs, "norm": norm, "epsilon": epsilon}
-            turns = {"median": degrees(angles.median()), "largest": degrees(angles.max())}
-            # The largest share of Theorem 3's bound.
-            many.append(row | turns | {"of_bound": angles.max().item() / (epsilon * (inputs - 1) ** 0.5)})
+            of_bound = angles.max().item() / (epsilon * (inputs - 1) ** 0.5)
+            turns = degrees(angles.median()), degrees(angles.max()), of_bound
+            many.append(Turns(method, inputs, norm, epsilon, *turns))
     return {"rows": rows, "many": many, "start": _place(start)}
 
 
-def _place(unit: Hinge) -> dict[str, Any]:
-    return {"normal": unit.normal[0].tolist(), "location": unit.location[0].tolist()}
+def _place(unit: Hinge) -> Place:
+    return Place(normal=unit.normal[0].tolist(), location=unit.location[0].tolist())
 
 
 def _angles(rows: list[Row], key: str = "angle") -> str:
@@ -190,7 +234,7 @@ PERTURBATION = Reproduction(
 # Figures 2a, 2b, 5 and 6: the characteristic activation set of a unit for chosen radius and angle
 
 
-def measure_places(setting: Setting, work: Work) -> dict[str, Any]:
+def measure_places(setting: Setting, work: Work) -> Measured:
     """The set of a geometric unit with every radius and angle, and what the unit puts out there.
 
     ``options``: ``inputs``, 1 or 2; ``radii``; ``angles`` in parts of pi (0 and 1 with one input).
@@ -200,7 +244,7 @@ def measure_places(setting: Setting, work: Work) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def _placed(inputs: int, radius: float, angle: float) -> dict[str, Any]:
+def _placed(inputs: int, radius: float, angle: float) -> Placed:
     unit = GeometricLinear(inputs, 1)
     assert unit.offset is not None
     unit.offset.fill_(radius)
@@ -213,7 +257,7 @@ def _placed(inputs: int, radius: float, angle: float) -> dict[str, Any]:
     along = torch.zeros(1) if inputs == 1 else torch.stack([-normal[1], normal[0]])
     on_it = unit(location + torch.linspace(-2, 2, 9).view(-1, 1) * along).abs().max().item()
     sides = {"active": unit(location + normal).item(), "inactive": unit(location - normal).item()}
-    return {"radius": radius, "angle": angle, "on_it": on_it} | sides | _place(hinge)
+    return Placed(radius=radius, angle=angle, on_it=on_it, **sides, **vars(_place(hinge)))
 
 
 def well_placed(result: Result) -> Evidence:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import nn
 
+from neuronal.core.records import to_json
 from neuronal.data import load
 from neuronal.experiments import Recipe, Record, Work, training_data
 from neuronal.probes import curvature
 from neuronal.report import Column, Figure, Table, table
-from neuronal_papers.core import Reproduction, Setting, one_table, settings, title_of
+from neuronal_papers.core import Measured, Options, Reproduction, Setting, one_table, settings, title_of
 from neuronal_papers.drawing import BAND, Line, chart
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.compared import AT_ONCE, in_percent
@@ -35,7 +36,18 @@ ACCURACY = at("accuracy")
 DATA = Column("data", "data", is_text=True)
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Point:
+    """One network: its place on the axis, its accuracy, and epoch by epoch that on held-out images with right labels."""
+
+    data: str
+    x: float
+    accuracy: float
+    epochs: Sequence[float]
+    curvature: Mapping[str, float | None] | None = None
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """Every network and seed: test accuracy, and accuracy on held-out images with right labels, epoch by epoch.
 
     ``options``: ``axis``, one of ``AXES``; ``curvature``, at how many training images of each kind the curvature of the loss
@@ -44,10 +56,11 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     """
     x, count = AXES[setting.options["axis"]], setting.options.get("curvature", 0)
 
-    def point(record: Record, model: nn.Module) -> dict[str, Any]:
+    def point(record: Record, model: nn.Module) -> Row:
         followed = [round(row["holdout_accuracy"], 5) for row in record.epochs if "holdout_accuracy" in row]
-        row = {"data": record.recipe.data, "x": x(record), "accuracy": ACCURACY(record.metrics), "epochs": followed}
-        return row | ({"curvature": curvatures(record, on_the_device(model), count)} if count else {})
+        bent = curvatures(record, on_the_device(model), count) if count else None
+        row: Row = to_json(Point(record.recipe.data, x(record), record.metrics["accuracy"], followed, bent))
+        return row
 
     return {"rows": measured(setting, work, "accuracy_curve", point, may_fail=True)}
 
@@ -318,7 +331,7 @@ def label_figures(result: Result) -> list[Figure]:
 
 FEW_WRONG = _mislabelled(networks.ALL_DIGITS, (0.0, 0.5))
 LONGER, LONGER_CIFAR = (replace(recipe, epochs=32) for recipe in (networks.FASHION, networks.CIFAR))
-BENDS: Mapping[str, Any] = {"axis": "share of wrong labels", "curvature": 256, **networks.RATES}
+BENDS: Options = {"axis": "share of wrong labels", "curvature": 256, **networks.RATES}
 MEMORISATION = replace(
     DATA_FRACTION,
     name="implicit_bias/memorisation",

@@ -6,8 +6,8 @@ moves pixels and sees probabilities only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch import nn
 from neuronal.attacks import (
     Attacked,
     Ball,
+    Check,
     apgd,
     more_steps_help,
     pgd,
@@ -29,7 +30,7 @@ from neuronal.convert import convert
 from neuronal.data import Split
 from neuronal.experiments import Record
 from neuronal.report import Column, Figure, Table, table
-from neuronal_papers.core import Reproduction, Setting, one_table, title_of
+from neuronal_papers.core import Options, Reproduction, Setting, one_table, title_of
 from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.compared import AT_ONCE, KINDS, by_data, in_percent, under_attack
@@ -44,7 +45,7 @@ ATTACKS = {
 MORE_ROBUST = "implicit bias is more robust than the standard neuron"
 
 
-def white_box(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> Attacked:
+def white_box(model: nn.Module, images: Split, epsilon: float, options: Options) -> Attacked:
     """APGD with both losses, on every pixel by up to ``epsilon``.
 
     ``options``: ``steps`` and, if need be, ``batch_size``.
@@ -61,8 +62,16 @@ def worst(one: Attacked, other: Attacked) -> Attacked:
     return Attacked(points, one.success | other.success, one.queries + other.queries)
 
 
+@dataclass(frozen=True)
+class Robustness:
+    """Accuracy at every epsilon, by attack; signs of a hidden gradient."""
+
+    accuracy: Mapping[str, Sequence[float]]
+    checks: Sequence[Check]
+
+
 @on_test_images
-def robustness(_: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+def robustness(_: Record, model: nn.Module, test: Split, options: Options) -> Robustness:
     """Accuracy under both attacks of ``ATTACKS`` at every epsilon; the checks at ``check_epsilon``.
 
     ``options``: ``epsilons``, ``steps``, ``check_epsilon``, ``check_images``, ``check_steps``.
@@ -71,17 +80,17 @@ def robustness(_: Record, model: nn.Module, test: Split, options: Mapping[str, A
     for epsilon in options["epsilons"]:
         for name, attacked in both_attacks(model, test, epsilon, options).items():
             accuracy[name].append(attacked.robust_accuracy)
-    return {"accuracy": accuracy, "checks": _checks(model, test.rows(slice(options["check_images"])), options)}
+    return Robustness(accuracy, _checks(model, test.rows(slice(options["check_images"])), options))
 
 
-def both_attacks(model: nn.Module, images: Split, epsilon: float, options: Mapping[str, Any]) -> dict[str, Attacked]:
+def both_attacks(model: nn.Module, images: Split, epsilon: float, options: Options) -> dict[str, Attacked]:
     """The attacks of ``ATTACKS``; ``options``: ``steps``."""
     how: Any = {"surrogate": convert(model, "standard").model, "steps": options["steps"], "batch_size": AT_ONCE}
     transfer = pgd(model, images.x, images.y, Ball("inf", epsilon), **how)
     return {"transfer": transfer, "white_box": white_box(model, images, epsilon, options)}
 
 
-def _checks(model: nn.Module, images: Split, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _checks(model: nn.Module, images: Split, options: Options) -> list[Check]:
     """The signs of a hidden gradient."""
     x, y, epsilon, steps = images.x, images.y, options["check_epsilon"], options["check_steps"]
     ball, found = Ball("inf", epsilon), both_attacks(model, images, epsilon, options)
@@ -90,13 +99,12 @@ def _checks(model: nn.Module, images: Split, options: Mapping[str, Any]) -> list
     def once(epsilon: float, count: int) -> Attacked:
         return white_box(model, images, epsilon, {"steps": count})
 
-    checks = [
+    return [
         reaches_everything(once(1.0, steps[-1])),
         white_box_is_strongest(found["white_box"], black),
         more_steps_help(partial(once, epsilon), steps),
         solver_does_not_matter(model, lambda one: apgd(one, x, y, ball, steps=steps[0], batch_size=AT_ONCE)),
     ]
-    return [asdict(check) for check in checks]
 
 
 def unmasked(result: Result) -> Evidence:
@@ -153,7 +161,7 @@ def figures(result: Result) -> list[Figure]:
 AXES = {"ylabel": "accuracy (%)", "ylim": (0, 100)}
 TRANSFER, WHITE_BOX = at("accuracy", "transfer"), at("accuracy", "white_box")
 CHECKED = {"check_epsilon": 0.02, "check_images": 1000, "check_steps": (10, 50, 200)}
-SWEEP: Mapping[str, Any] = {**networks.ATTACK, "epsilons": (0.0, 0.01, 0.02, 0.03, 0.05, 0.1), **CHECKED}
+SWEEP: Options = {**networks.ATTACK, "epsilons": (0.0, 0.01, 0.02, 0.03, 0.05, 0.1), **CHECKED}
 FEW_SWEEP = {**networks.FEW, "epsilons": (0.0, 0.05), "check_epsilon": 0.05, "check_images": 8, "check_steps": (2, 5)}
 PGD = Reproduction(
     name="implicit_bias/pgd",
@@ -180,13 +188,13 @@ PGD = Reproduction(
 MOVES = {"restarts": 20, "iterations": 10, "patch": (2, 10), "mapping": "similarity_random"}
 
 
-def _queries(options: Mapping[str, Any]) -> list[int]:
+def _queries(options: Options) -> list[int]:
     """Two at the image itself, then one for each patch that is tried."""
     return [2 + options["iterations"] * count for count in range(options["restarts"] + 1)]
 
 
 @on_test_images
-def pixels_moved(_: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+def pixels_moved(_: Record, model: nn.Module, test: Split, options: Options) -> Mapping[str, list[float]]:
     """Accuracy after each number of queries while Pixle moves pixels.
 
     ``options``: ``restarts``, ``iterations``, ``patch``, ``mapping``.

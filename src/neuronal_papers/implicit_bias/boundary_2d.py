@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -11,13 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.core.inference import evaluating
+from neuronal.core.records import Json, to_json
 from neuronal.data import arrows, load
 from neuronal.experiments import Work
 from neuronal.models import create_model
 from neuronal.probes import score
 from neuronal.report import Column, Figure, blank, colour
 from neuronal.train import Plan, fit, seeded
-from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.core import Measured, Reproduction, Setting, one_table, settings
 from neuronal_papers.implicit_bias.networks import NEURONS
 from neuronal_papers.judge import Above, Below, Case, Claim, Result
 from neuronal_papers.seeds import NEURON, OVER_SEEDS, Row, at, differences, networks_of, over_seeds, percents
@@ -31,7 +33,21 @@ FIXED = {"coupling": "slope", "slope": "coupling"}
 """What stays the same while a coupling, or a slope, changes."""
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """One network: curvature of its boundary, how hollow its classes are, and the places of the boundary for a picture."""
+
+    neuron: str
+    coupling: float | None = None
+    slope: float | None = None
+    seed: int
+    accuracy: float
+    curvature: float
+    hollow: float
+    boundary: Sequence[Sequence[float]] | None = None
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """Trains the standard network and every coupling and slope with every seed, all by the same plan.
 
     Curvature of the boundary (of its strongest tenth at least this), and how far the classes are from being convex.
@@ -42,7 +58,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     options, data = setting.options, load("arrows")
     seeds, grid = options["seeds"], options["grid"]
 
-    def shown(item: Mapping[str, Any]) -> dict[str, Any]:
+    def shown(item: Row) -> Row:
         kind, seed = item["kind"], item["seed"]
         neuron = NEURONS[bool(kind)]
         work.say(f"{kind or neuron}, seed {seed}")
@@ -51,18 +67,20 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             fixed = {**kind, "learn_coupling": False} if kind else None
             model: Any = create_model("mlp1", neuron, **shape, neuron_options=fixed)
         fit(model, data.train, Plan(epochs=options["epochs"], batch_size=100, optim="adam", lr=0.01), seed=seed)
-        row = {"neuron": neuron, **kind, "seed": seed, "accuracy": score(model.cpu(), data.test)["accuracy"]}
+        accuracy, bent, hollow = score(model.cpu(), data.test)["accuracy"], 0.0, 0.0
         # In float64 and solved to the last digits: small angles are looked at.
         model.double().features[1].tolerance = 1e-11
         with evaluating(model):
             points = boundary(model, grid)
-            row |= {"curvature": 0.0, "hollow": 0.0}
             if len(points):
-                row["curvature"] = curvature(model, points).quantile(0.9).item()
-                row["hollow"] = min(hollowness(model, grid, label) for label in (0, 1))
-        if item["with_picture"]:
-            row["boundary"] = [[round(place, 3) for place in point] for point in points.tolist()]
-        return row
+                bent = curvature(model, points).quantile(0.9).item()
+                hollow = min(hollowness(model, grid, label) for label in (0, 1))
+        shown = [[round(place, 3) for place in point] for point in points.tolist()] if item["with_picture"] else None
+        row = Trained(
+            neuron=neuron, **kind, seed=seed, accuracy=accuracy, curvature=bent, hollow=hollow, boundary=shown
+        )
+        found: Row = to_json(row)
+        return found
 
     kinds: list[dict[str, float]] = [{}]
     kinds += [{"coupling": coupling, "slope": options["slope"]} for coupling in options["couplings"]]
@@ -124,7 +142,7 @@ def hollowness(model: nn.Module, grid: int, label: int) -> float:
     return ((_score(model, between) > 0) != bool(label)).double().mean().item()
 
 
-def networks(result: Result) -> list[dict[str, Any]]:
+def networks(result: Result) -> list[Json]:
     """The standard network first, then every coupling and slope."""
     return networks_of(result, "neuron", "coupling", "slope")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.records import to_json
 from neuronal.experiments import Work
 from neuronal.nn import ImplicitBiasLinear
 from neuronal.report import Column, Figure, blank
-from neuronal_papers.core import Reproduction, Setting, one_table, settings
+from neuronal_papers.core import Measured, Reproduction, Setting, one_table, settings
 from neuronal_papers.drawing import Line, marked, set_axes
 from neuronal_papers.judge import Evidence, Fact, Result
 from neuronal_papers.seeds import Row, groups
@@ -32,7 +34,26 @@ def gradient(z: Tensor, a: Tensor, coupling: float, slope: float) -> Tensor:
     return z - a + coupling * torch.tanh(slope * (z.unsqueeze(-2) - z.unsqueeze(-1))).mean(-1)
 
 
-def measure(setting: Setting, work: Work) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Solved:
+    """The layer's own solution: the energy's slope there, and how far it is from where the row itself descends to."""
+
+    steepest: float
+    from_descent: float
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """Solutions of every row of inputs that descents end in; the share of descents that ended; where there is one, it."""
+
+    slope: float
+    product: float
+    solutions: Sequence[int]
+    settled: float
+    solved: Solved | None
+
+
+def measure(setting: Setting, work: Work) -> Measured:
     """Over slopes and couplings: descents of the energy from random places, and the layer's own solution beside them.
 
     ``options``: ``units``, ``spreads`` of the rows, ``rows`` of each, ``starts``, ``steps``, ``slopes``, ``products`` (of
@@ -43,7 +64,7 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
     a = torch.cat([spread * noise(options["rows"], options["units"]) for spread in options["spreads"]])
     ways = noise(options["starts"], *a.shape)
 
-    def solutions(item: Mapping[str, Any]) -> dict[str, Any]:
+    def solutions(item: Row) -> Row:
         slope, coupling = item["slope"], item["product"] / item["slope"]
         work.say(f"slope {slope:g}, coupling {coupling:g}")
         # Places far apart, close together, and the row itself.
@@ -60,8 +81,9 @@ def measure(setting: Setting, work: Work) -> dict[str, Any]:
             nn.init.eye_(layer.weight)
             z = layer(a).detach()
             steepest = gradient(z, a, coupling, slope).abs().max().item()
-            solved = {"steepest": steepest, "from_descent": (found[0] - z).abs().max().item()}
-        return {**item, "solutions": counts, "settled": settled.double().mean().item(), "solved": solved}
+            solved = Solved(steepest, (found[0] - z).abs().max().item())
+        row: Row = to_json(Solutions(**item, solutions=counts, settled=settled.double().mean().item(), solved=solved))
+        return row
 
     items = [{"slope": slope, "product": product} for slope in options["slopes"] for product in options["products"]]
     how = {name: value for name, value in options.items() if name not in ("slopes", "products")}

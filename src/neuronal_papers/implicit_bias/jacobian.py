@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 from torch import nn
 
 from neuronal.convert import convert
+from neuronal.core.records import Json
 from neuronal.data import Split, load
 from neuronal.experiments import Record, Work
 from neuronal.probes import curvature, jacobian, score
 from neuronal.report import Column, Figure
-from neuronal_papers.core import Reproduction, Setting, one_table
+from neuronal_papers.core import Measured, Options, Reproduction, Setting, one_table
 from neuronal_papers.drawing import BAND, chart
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.accuracy_curve import along
@@ -27,18 +28,36 @@ from neuronal_papers.tuning import on_test_images
 # With couplings, and with the same weights without
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Mean norm of the Jacobian, and median curvature of the loss."""
+
+    frobenius: float
+    curvature: float
+
+
+@dataclass(frozen=True)
+class Coupled:
+    """A network with one coupling: accuracy on all test images, and on few under the white-box attack."""
+
+    coupling: float
+    accuracy: float
+    robust: Sequence[float]
+    jacobian: float
+
+
 @on_test_images
-def sensitivity(record: Record, model: nn.Module, test: Split, _: Mapping[str, Any]) -> dict[str, Any]:
+def sensitivity(record: Record, model: nn.Module, test: Split, _: Options) -> Measured:
     """Norms of a network's Jacobian and curvature of its loss, with and without its couplings."""
-    row = {"accuracy": record.metrics["accuracy"], "with": _sizes(model, test)}
+    row: dict[str, object] = {"accuracy": record.metrics["accuracy"], "with": _sizes(model, test)}
     if record.recipe.family == "implicit_bias":
         row["without"] = _sizes(convert(model, "standard").model, test)
     return row
 
 
-def _sizes(model: nn.Module, split: Split) -> dict[str, float]:
+def _sizes(model: nn.Module, split: Split) -> Sizes:
     norms = jacobian(model, split, rows=len(split), batch_size=AT_ONCE)
-    return {"frobenius": norms.frobenius, "curvature": curvature(model, split, batch_size=AT_ONCE).median}
+    return Sizes(norms.frobenius, curvature(model, split, batch_size=AT_ONCE).median)
 
 
 def with_and_without(result: Result, kind: str) -> list[Case]:
@@ -96,19 +115,19 @@ JACOBIAN = Reproduction(
 
 
 @on_test_images
-def added(record: Record, trained: nn.Module, few: Split, options: Mapping[str, Any]) -> dict[str, Any]:
-    """A network with every coupling: accuracy, norm of the Jacobian, accuracy under the white-box attack."""
+def added(record: Record, trained: nn.Module, few: Split, options: Options) -> Measured:
+    """A network with every coupling."""
     test, kinds = load(record.recipe.data).scaled(record.recipe.scaling).test, []
     for coupling in options["couplings"]:
         how = {"coupling": coupling, "slope": options["slope"], "learn_coupling": False}
         model = convert(trained, "implicit_bias", **how).model if coupling else trained
         left = [white_box(model, few, epsilon, options).robust_accuracy for epsilon in options["epsilons"]]
-        row = {"coupling": coupling, "accuracy": score(model, test)["accuracy"], "robust": left}
-        kinds.append(row | {"jacobian": jacobian(model, test, batch_size=AT_ONCE).frobenius})
+        size = jacobian(model, test, batch_size=AT_ONCE).frobenius
+        kinds.append(Coupled(coupling, score(model, test)["accuracy"], left, size))
     return {"kinds": kinds}
 
 
-def transfer(setting: Setting, work: Work) -> dict[str, Any]:
+def transfer(setting: Setting, work: Work) -> Measured:
     """A row of :func:`added` for every standard network and coupling.
 
     ``options``: ``couplings`` and ``slope``, ``epsilons``, ``images``, ``steps``; those of :func:`on_test_images`.
@@ -118,7 +137,7 @@ def transfer(setting: Setting, work: Work) -> dict[str, Any]:
     return {"rows": [{key: row[key] for key in network} | kind for row in rows for kind in row["kinds"]]}
 
 
-def changes(result: Result) -> list[dict[str, Any]]:
+def changes(result: Result) -> list[Json]:
     """Every network and coupling, its runs against the same run without coupling."""
     rows = result["result"]["rows"]
     plain = {(row["name"], row["seed"]): row for row in rows if row["coupling"] == 0}
@@ -160,7 +179,7 @@ def changes_figure(result: Result) -> list[Figure]:
 HARMLESS = 1.0
 """Points of accuracy that a coupling may cost and still count as added without harm: about twice the spread over seeds."""
 COUPLINGS = {"couplings": (0.0, -0.05, -0.1, -0.25, -0.5, -1.0, 0.05), "slope": 10.0}
-ADDED: Mapping[str, Any] = {**networks.ATTACK, **COUPLINGS, "epsilons": (0.01, 0.02, 0.05)}
+ADDED: Options = {**networks.ATTACK, **COUPLINGS, "epsilons": (0.01, 0.02, 0.05)}
 FEW_ADDED = {**networks.FEW, "couplings": (0.0, -0.5), "epsilons": (0.05,)}
 FREE = "A negative coupling can be added to a trained network without training it again: it costs at most 1 point"
 ROBUST = "the network more robust (white-box, mean over epsilons)"

@@ -6,7 +6,7 @@ what the authors' published example says where it says something, and our choice
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -45,15 +45,15 @@ CIFAR = replace(FASHION, name="CIFAR-10", data="cifar10", model_options={"depth"
 SVHN = replace(FASHION, name="SVHN", data="svhn")
 ALL_DIGITS = replace(FASHION, name="digits", data="digits", epochs=2, standard_epochs=1, batch_size=64, seeds=(0,))
 DIGITS = replace(ALL_DIGITS, fraction=0.2)
-RATES: Mapping[str, Any] = {"rates": (0.01, 0.03, 0.1), "tuning_seeds": (100,)}
+RATES: Options = {"rates": (0.01, 0.03, 0.1), "tuning_seeds": (100,)}
 
 SHORT = replace(FASHION, batch_size=256)
 """What `small` trains wherever it can: half the steps, and one training for all tables and figures that want the network."""
-LARGER_RATES: Mapping[str, Any] = {**RATES, "rates": (0.03, 0.1, 0.3)}
+LARGER_RATES: Options = {**RATES, "rates": (0.03, 0.1, 0.3)}
 """For larger batches."""
 
-ATTACK: Mapping[str, Any] = {"images": 1000, "steps": 50}
-FEW: Mapping[str, Any] = {"images": 20, "steps": 5}
+ATTACK: Options = {"images": 1000, "steps": 50}
+FEW: Options = {"images": 20, "steps": 5}
 
 
 def pair(*recipes: Recipe) -> tuple[Recipe, ...]:

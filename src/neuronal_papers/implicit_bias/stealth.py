@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from neuronal.core.records import Json
 from neuronal.data import Split
 from neuronal.experiments import Record
 from neuronal.geometry import outputs
 from neuronal.models import create_model
 from neuronal.report import Column, Figure
-from neuronal_papers.core import Reproduction, one_table, settings
+from neuronal_papers.core import Options, Reproduction, one_table, settings
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.compared import KINDS, pairs, side_by_side
 from neuronal_papers.judge import Above, Case, Claim, Evidence, Fact, Result
@@ -29,8 +30,17 @@ MOST = 50.0
 HEADS = ("triggers", "work", "no class changed", "no logit changed")
 
 
+@dataclass(frozen=True)
+class Attacks:
+    """Attack by attack: whether it works, how many classes it changes, and by how much a logit at most."""
+
+    works: list[bool] = field(default_factory=list)
+    classes: list[int] = field(default_factory=list)
+    logits: list[float] = field(default_factory=list)
+
+
 @on_test_images
-def stealth(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
+def stealth(record: Record, model: nn.Module, test: Split, options: Options) -> Attacks:
     """``triggers`` attacks, each of one new unit; judged on images the attacker has not seen.
 
     Whether a unit made for an image with noise works, how many classes it changes, and by how much the logits.
@@ -40,7 +50,7 @@ def stealth(record: Record, model: nn.Module, test: Split, options: Mapping[str,
     """
     known, unknown = test.x[: options["verification"]], test.x[options["verification"] :]
     generator, before = torch.Generator().manual_seed(record.seed), outputs(model, known)
-    found: dict[str, list[Any]] = {"works": [], "classes": [], "logits": []}
+    found = Attacks()
     for image in unknown[: options["triggers"]]:
         signs = (torch.randint(0, 2, image.shape, generator=generator) * 2 - 1).to(image)
         trigger = (image + options["noise"] * signs).clamp(0, 1)
@@ -48,9 +58,9 @@ def stealth(record: Record, model: nn.Module, test: Split, options: Mapping[str,
         # Along the signs and not the noise itself: of that a dark ground keeps the bright half, as bright images do.
         changed = with_unit(model, trigger, signs, target, options["gain"], options["strength"])
         after = outputs(changed, known)
-        found["works"].append(int(outputs(changed, trigger[None]).argmax()) == target)
-        found["classes"].append(int((after.argmax(1) != before.argmax(1)).sum()))
-        found["logits"].append(((after - before).abs().max() / before.std()).item())
+        found.works.append(int(outputs(changed, trigger[None]).argmax()) == target)
+        found.classes.append(int((after.argmax(1) != before.argmax(1)).sum()))
+        found.logits.append(((after - before).abs().max() / before.std()).item())
     return found
 
 
@@ -78,7 +88,7 @@ def with_unit(
     return new  # type: ignore[no-any-return]
 
 
-def counts(runs: Sequence[Row]) -> dict[str, Any]:
+def counts(runs: Sequence[Row]) -> Json:
     """Triggers in all; those that work; of these such that change no class, no logit one could see, and neither.
 
     And the largest change of a logit each of them makes, in percent.
@@ -128,7 +138,7 @@ def figures(result: Result) -> list[Figure]:
 HIDDEN = replace(networks.FASHION, model="mlp1", model_options={"width": 200})
 SHORT_HIDDEN = replace(HIDDEN, batch_size=networks.SHORT.batch_size, epochs=6)
 FEW_HIDDEN = replace(networks.DIGITS, model="mlp1", model_options={"width": 20})
-TRIGGERS: Mapping[str, Any] = {"triggers": 50, "verification": 5000, "noise": 0.2, "gain": 100.0, "strength": 50.0}
+TRIGGERS: Options = {"triggers": 50, "verification": 5000, "noise": 0.2, "gain": 100.0, "strength": 50.0}
 MANY = {**TRIGGERS, "triggers": 1000, "verification": 9000}
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 from torch import nn
 
 from neuronal.data import Split
 from neuronal.experiments import Recipe, Record
 from neuronal.report import Column, Figure, blank
-from neuronal_papers.core import Recipes, Reproduction, one_table, settings
+from neuronal_papers.core import Options, Recipes, Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.attacks import ATTACKS, both_attacks
@@ -43,9 +42,17 @@ def recipes(base: Recipe) -> Recipes:
     return (standard, *decayed, named, *couplings, *on_top)
 
 
+@dataclass(frozen=True)
+class Robustness:
+    """Accuracy on held-out images without attack, and on test images at every epsilon, by attack."""
+
+    holdout: float
+    accuracy: Mapping[str, Sequence[float]]
+
+
 @on_test_images
-def robustness_and_holdout(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Accuracy on held-out images without attack, and on test images under both attacks at every epsilon.
+def robustness_and_holdout(record: Record, model: nn.Module, test: Split, options: Options) -> Robustness:
+    """Every network with every seed.
 
     ``options``: ``epsilons``, ``steps``.
     """
@@ -53,7 +60,7 @@ def robustness_and_holdout(record: Record, model: nn.Module, test: Split, option
     for epsilon in options["epsilons"]:
         for name, attacked in both_attacks(model, test, epsilon, options).items():
             accuracy[name].append(attacked.robust_accuracy)
-    return {"holdout": record.epochs[-1]["holdout_accuracy"], "accuracy": accuracy}
+    return Robustness(record.epochs[-1]["holdout_accuracy"], accuracy)
 
 
 def robust(run: Row, attack: str) -> float:
@@ -119,13 +126,13 @@ def figures(result: Result) -> list[Figure]:
     return found
 
 
-OPTIONS: Mapping[str, Any] = {
+OPTIONS: Options = {
     **networks.RATES,
     "images": 1000,
     "steps": 50,
     "epsilons": (0.0, 0.01, 0.02, 0.03, 0.05, 0.1),
 }
-FEW: Mapping[str, Any] = {**networks.FEW, "epsilons": (0.0, 0.05)}
+FEW: Options = {**networks.FEW, "epsilons": (0.0, 0.05)}
 LARGE = (*recipes(replace(networks.FASHION, seeds=tuple(range(5)))), *recipes(networks.CIFAR))
 SCALES = settings(
     (recipes(networks.DIGITS), recipes(networks.SHORT), LARGE), (FEW, {**OPTIONS, **networks.LARGER_RATES}, OPTIONS)

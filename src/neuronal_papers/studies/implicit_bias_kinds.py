@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -11,7 +11,7 @@ from torch import nn
 from neuronal.data import Split
 from neuronal.experiments import Recipe, Record
 from neuronal.report import Column, Figure, blank
-from neuronal_papers.core import Reproduction, one_table, settings
+from neuronal_papers.core import Options, Reproduction, one_table, settings
 from neuronal_papers.drawing import dots
 from neuronal_papers.implicit_bias import networks
 from neuronal_papers.implicit_bias.attacks import white_box
@@ -24,19 +24,26 @@ ONCE = ", one iteration"
 """What names of kinds end with that take one iteration in the place of a solve."""
 
 
+@dataclass(frozen=True)
+class Variant:
+    """Accuracy, accuracy under the white-box attack, couplings and slopes layer by layer."""
+
+    accuracy: float
+    robust: float
+    couplings: Sequence[Sequence[float]]
+    slopes: Sequence[float]
+
+
 @on_test_images
-def variants(record: Record, model: nn.Module, test: Split, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Accuracy, accuracy under the white-box attack, couplings and slopes.
+def variants(record: Record, model: nn.Module, test: Split, options: Options) -> Variant:
+    """Every network with every seed.
 
     ``options``: ``epsilon``, ``steps`` and, if need be, ``batch_size``.
     """
     layers: list[Any] = [module for module in model.modules() if hasattr(module, "raw_coupling")]
-    return {
-        "accuracy": record.metrics["accuracy"],
-        "robust": white_box(model, test, options["epsilon"], options).robust_accuracy,
-        "couplings": [layer.coupling.tolist() for layer in layers],
-        "slopes": [layer.slope.item() for layer in layers],
-    }
+    robust = white_box(model, test, options["epsilon"], options).robust_accuracy
+    couplings, slopes = [layer.coupling.tolist() for layer in layers], [layer.slope.item() for layer in layers]
+    return Variant(record.metrics["accuracy"], robust, couplings, slopes)
 
 
 def more_robust(result: Result) -> list[Case]:
@@ -91,8 +98,8 @@ def _transformer(recipe: Recipe, **own: Any) -> tuple[Recipe, ...]:
     return networks.pair(replace(recipe, **network | training | own))
 
 
-ONE: Mapping[str, Any] = {**networks.ATTACK, "epsilon": 0.02}
-FEW_ONE: Mapping[str, Any] = {**networks.FEW, "epsilon": 0.05}
+ONE: Options = {**networks.ATTACK, "epsilon": 0.02}
+FEW_ONE: Options = {**networks.FEW, "epsilon": 0.05}
 ROBUST = Claim("More robust under a white-box attack than the standard neuron", more_robust, Above(), beyond_paper=True)
 LITE = Reproduction(
     name="implicit_bias/lite",
@@ -113,7 +120,7 @@ LEARNED = replace(
     scales=networks.scales(_learnt, ONE, smoke=FEW_ONE),
     departs=f"{networks.CHOSEN} A learnt coupling cannot go beyond 0.9 / slope, which is +0.09 at slope 10.",
 )
-BLOCKS: Mapping[str, Any] = {**ONE, "rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,), "batch_size": 250}
+BLOCKS: Options = {**ONE, "rates": (2.5e-4, 5e-4, 1e-3), "tuning_seeds": (100,), "batch_size": 250}
 CROPPED = {"crop": 4, "flip": True}
 FEW_BLOCKS = {"depth": 1, "width": 12, "num_heads": 2}
 VITS = (

@@ -10,20 +10,21 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from neuronal.core.records import to_json
 from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.nn import FarkasLinear
 from neuronal_papers.core import Setting
 from neuronal_papers.farkas import born_dead, cutoff
 from neuronal_papers.farkas.born_dead import AWAY, NETWORKS, clouds, hidden_gradient, lines
-from neuronal_papers.farkas.dead_units import MEASURES, certified, measure, off
+from neuronal_papers.farkas.dead_units import MEASURES, Proof, certified, measure, off
 from neuronal_papers.farkas.networks import LAYERS, smoke
 
 
 def test_what_each_condition_leaves_is_the_mean_of_the_biases():
     # All units can be made equal, and their sum is that of the biases, whatever the input.
     setting = Setting(options={"units": (2, 3, 8, 20), "cutoffs": (-1.0, 0.0, 1.0), "seeds": (0, 1)})
-    rows = cutoff.measure(setting, None)["rows"]
+    rows = to_json(cutoff.measure(setting, None))["rows"]
     assert len(rows) == 4 * 7
     for row in rows:
         mean = {"paper": row["cutoff"] / row["units"], "ours": row["cutoff"], "algorithm": 0}[row["condition"]]
@@ -79,9 +80,9 @@ def test_a_layer_that_faces_away_is_dead_and_refuted_and_a_farkas_layer_keeps_it
     nn.init.constant_(away.weight, -1.0)
     nn.init.constant_(away.bias, -0.5)
     assert off(network(away), images) == dict.fromkeys(MEASURES, 1.0)
-    assert certified(network(away), images) == {"layers": 1, "refuted": 1, "certified": 0, "checked": True}
+    assert certified(network(away), images) == Proof(0, 1, 1, True)
     farkas = network(FarkasLinear(2, 2))
-    assert certified(farkas, images) == {"layers": 1, "refuted": 0, "certified": 1, "checked": True}
+    assert certified(farkas, images) == Proof(1, 0, 1, True)
     assert off(farkas, images)["silent"] == 0
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from neuronal.core.records import to_json
 from neuronal.experiments import Work
 from neuronal_papers.core import Setting
 from neuronal_papers.geometric import motion, units
@@ -18,7 +19,7 @@ def outcomes(one, result):
 
 @pytest.fixture(scope="module")
 def perturbed():
-    return units.measure(Setting(options={**units.OPTIONS, "units": 20, "inputs": (2, 5)}), None)
+    return to_json(units.measure(Setting(options={**units.OPTIONS, "units": 20, "inputs": (2, 5)}), None))
 
 
 def test_angles_of_the_papers_unit_against_plain_trigonometry(perturbed):
@@ -50,7 +51,8 @@ def test_claims_about_perturbations(perturbed):
 @pytest.mark.parametrize("inputs", [1, 2])
 def test_a_boundary_lies_where_its_radius_and_angle_say(inputs):
     angles = (0.0, 1.0) if inputs == 1 else (0.3, 1.7)
-    result = units.measure_places(Setting(options={"inputs": inputs, "radii": (-0.5, 2.0), "angles": angles}), None)
+    setting = Setting(options={"inputs": inputs, "radii": (-0.5, 2.0), "angles": angles})
+    result = to_json(units.measure_places(setting, None))
     for row in result["rows"]:
         u = [math.cos(row["angle"] * math.pi), math.sin(row["angle"] * math.pi)][:inputs]
         assert row["location"] == pytest.approx([-row["radius"] * value for value in u], abs=1e-6)
@@ -64,7 +66,7 @@ def test_a_boundary_lies_where_its_radius_and_angle_say(inputs):
 def test_pictures_are_of_every_method_at_the_same_rates(tmp_path):
     small = motion.FIGURE2.scales["smoke"]
     recipes = tuple(replace(small.recipes[number], epochs=2, seeds=(0,)) for number in (0, 3))
-    result = motion.measure(replace(small, recipes=recipes), Work(tmp_path))
+    result = to_json(motion.measure(replace(small, recipes=recipes), Work(tmp_path)))
     every = [(method, rate) for method in ("SP", "GmP") for rate in (0.01, 0.1)]
     assert [(one["method"], one["rate"]) for one in result["pictures"]] == every
     for picture, row in zip(result["pictures"], result["same_rates"], strict=True):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from neuronal.core.records import to_json
 from neuronal.experiments import Recipe, Record
 from neuronal.experiments.record import Failure
 from neuronal_papers.core import Setting
@@ -34,7 +35,7 @@ def record(recipe, seed, test, held):
 
 
 def both(recipes, options, work):
-    return measure(Setting(tuple(recipes), options), work)["rows"]
+    return to_json(measure(Setting(tuple(recipes), options), work))["rows"]
 
 
 def test_clean_goes_by_held_out_data_and_published_by_the_recipe():
@@ -78,7 +79,7 @@ def test_the_clean_protocol_alone_tunes_with_seeds_of_its_own_at_one_batch_size(
     options = {"rates": (0.01, 0.1), "tuning_seeds": (100,), "tuned_at": {"batch_size": 128, "epochs": 3}}
     # Batches of 64 would choose 0.01, those of 128 choose 0.1.
     work = Made(lambda recipe, seed: (1.0, recipe.lr if recipe.batch_size == 64 else 1 / recipe.lr))
-    rows = measure_clean(Setting(tuple(sizes), options), work)["rows"]
+    rows = to_json(measure_clean(Setting(tuple(sizes), options), work))["rows"]
     assert [(row["method"], row["batch"]) for row in rows] == [(m, b) for b in (64, 128) for m in ("SP", *CONTROLS)]
     assert {(row["rate"], row["protocol"], *row["seeds"]) for row in rows} == {(0.1, "clean", 0, 1, 2)}
     assert {(one.batch_size, one.epochs) for one, seed in work.asked if seed == 100} == {(128, 3)}
