@@ -198,11 +198,20 @@ def test_to_standard_gives_plain_layers_of_the_same_function(family):
     assert plain.blocks[0] is plain.blocks[2]
 
 
-def test_to_standard_of_a_coupled_layer_says_that_there_is_none():
-    converted = convert(Branches(), "implicit_bias", coupling=-0.3).model
-    with pytest.raises(ValueError, match=r"ImplicitBiasConv2d at stem\.0 couples its units"):
-        to_standard(converted)
+def test_to_standard_writes_couplings_out():
+    converted = convert(Branches().double(), "implicit_bias", coupling=-0.3, tolerance=1e-8).model
+    plain, x = to_standard(converted), torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(plain(x), converted(x), rtol=0, atol=1e-6)
+    assert not any("neuronal" in type(module).__module__ for module in plain.modules())
+    assert plain.blocks[0] is plain.blocks[2]
+    assert type(plain.stem[0][0]) is nn.Conv2d
     assert type(to_standard(convert(Branches(), "implicit_bias", coupling=0.0).model).stem[0]) is nn.Conv2d
+
+
+def test_to_standard_refuses_a_coupling_of_too_many_steps():
+    converted = convert(Branches(), "implicit_bias", coupling=-50.0).model
+    with pytest.raises(ValueError, match=r"^stem\.0: a coupling of -50 with slope 10 takes \d+ steps"):
+        to_standard(converted)
 
 
 def test_from_one_family_to_another():

@@ -103,7 +103,7 @@ def test_the_count_goes_with_a_copy_but_not_into_a_checkpoint(copied):
     assert torch.equal(other(x), z)
     assert (layer.num_unconverged, other.num_unconverged) == (5, 10)
     assert [*layer.state_dict()] == ["weight", "bias", "raw_coupling", "log_slope"]
-    assert [name for name, _ in layer.named_buffers()] == ["log_slope"]
+    assert not list(layer.buffers())
 
 
 def test_transforms_leave_the_count_alone():
@@ -154,3 +154,69 @@ def test_one_coupling_per_channel():
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ImplicitBiasLinear(3, 4, **options)
+
+
+def test_a_slope_that_is_not_learnt_is_saved_loaded_and_moved_like_one_that_is():
+    layer = ImplicitBiasLinear(3, 6, coupling=-0.5, slope=7.0)
+    learnt = ImplicitBiasLinear(3, 6, coupling=-0.5, slope=7.0, learn_slope=True)
+    other = ImplicitBiasLinear(3, 6)
+    for one in (learnt, other):
+        one.load_state_dict(layer.state_dict())
+        assert torch.equal(one.slope, layer.slope)
+    assert torch.equal(layer.state_dict()["log_slope"], learnt.log_slope)
+    assert layer.double().slope.item() == pytest.approx(7, rel=1e-14)
+    assert layer.to("meta").slope.is_meta
+    layer.to_empty(device="cpu").reset_parameters()
+    assert layer.slope.item() == pytest.approx(7)
+
+
+def test_a_slope_of_several_numbers_does_not_load():
+    state = ImplicitBiasLinear(3, 6).state_dict()
+    state["log_slope"] = torch.zeros(2)
+    with pytest.raises(RuntimeError, match=r"log_slope: needs one number, got shape \(2,\)\."):
+        ImplicitBiasLinear(3, 6).load_state_dict(state)
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+@pytest.mark.parametrize("options", [{"coupling": -0.5}, {"coupling": 0.08}, {"coupling": -0.2, "steps": 2}])
+def test_unrolled_layers_are_plain_modules_of_the_same_function(kind, plain, shape, options):
+    layer = kind.from_standard(plain.double(), tolerance=1e-8, **options)
+    if kind is not ImplicitBiasLinear and "steps" not in options:
+        layer = kind.from_standard(plain, tolerance=1e-8, per_channel=True, **options)
+        with torch.no_grad():
+            layer.raw_coupling[0] = -1.5
+    x = torch.randn(shape, dtype=torch.float64)
+    unrolled = layer.eval().unrolled()
+    torch.testing.assert_close(unrolled(x), layer(x), rtol=0, atol=2e-8)
+    assert not unrolled.training
+    stored = pickle.dumps(unrolled)
+    assert b"neuronal" not in stored
+    assert torch.equal(pickle.loads(stored)(x), unrolled(x))
+
+
+def test_unrolled_in_other_precisions_and_without_a_coupling():
+    layer, x = ImplicitBiasLinear(6, 9, coupling=-0.5).bfloat16(), torch.randn(4, 6).bfloat16()
+    torch.testing.assert_close(layer.unrolled()(x), layer(x), rtol=0.02, atol=0.02)
+    layer = ImplicitBiasLinear(6, 9, coupling=-0.5, tolerance=1e-9)
+    z = layer.unrolled().double()(x.double())
+    assert z.dtype == torch.float64
+    torch.testing.assert_close(z, layer.double()(x.double()), rtol=0, atol=1e-6)
+    assert type(ImplicitBiasLinear(6, 9).unrolled()) is nn.Linear
+
+
+def test_a_coupling_of_too_many_steps_is_not_unrolled():
+    with pytest.raises(ValueError, match=r"^a coupling of -50 with slope 10 takes \d+ steps, .* 1000 .*torch\.export"):
+        ImplicitBiasLinear(3, 6, coupling=-50.0).unrolled()
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+def test_what_is_traced_holds_for_other_inputs(kind, plain, shape):
+    layer = kind.from_standard(plain.float(), coupling=-0.5, tolerance=1e-5).eval()
+    with pytest.warns(
+        torch.jit.TracerWarning, match=r"ImplicitBias\w+: the trace holds coupling and slope as constants"
+    ):
+        traced = torch.jit.trace(layer, torch.randn(shape))
+    x = 3 * torch.randn(7, *shape[1:])
+    torch.testing.assert_close(traced(x), layer(x), rtol=0, atol=1e-4)
+    assert "neuronal::" not in str(traced.inlined_graph)

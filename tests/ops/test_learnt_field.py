@@ -22,7 +22,7 @@ def agree(layer, x, *, rounding=0.0, change=lambda z: z):
     plain = copy.deepcopy(layer).cpu().double()
     plain.tolerance = 1e-10
     own, true = x.to(DEVICE).requires_grad_(), x.detach().double().requires_grad_()
-    assert learnt_field.takes(own, layer.raw_coupling, layer.log_slope, layer.num_units, layer.tolerance)
+    assert learnt_field.takes(own, layer.raw_coupling, layer._log_slope(), layer.num_units, layer.tolerance)
     found, expected = layer(own), plain(true)
     torch.testing.assert_close(found.cpu().double(), expected, rtol=rounding, atol=2e-3 + rounding)
     g = torch.randn(expected.shape)

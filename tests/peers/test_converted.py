@@ -10,6 +10,7 @@ import torch
 from torch import fx, nn
 from torch.ao import quantization
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -23,18 +24,14 @@ ROW = "ecosystem, converted"
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 # See tests/peers/test_torch_modules.py.
 EXPECTED = expected(
-    ("dynamic_int8 fused_norm ptflops", OURS, "knows torch's own class"),
-    ("torchao lora", "geometric farkas implicit_bias", "knows torch's own class and its subclasses"),
-    ("torchinfo", "geometric farkas", "counts parameters called weight"),
-    ("onnx onnx_dynamic", "implicit_bias", "no solved layer in ONNX"),
-    (
-        "onnx_of_standard dynamic_int8_of_standard lirpa_of_standard",
-        "implicit_bias",
-        "no plain layer couples its units",
-    ),
-    ("opacus opacus_functorch private_training", "implicit_bias", "opacus takes no layers with buffers: learn_slope"),
-    ("lirpa", "geometric farkas implicit_bias", "auto_LiRPA reads no computed weights and no solves: to_standard"),
-    ("deeplift", "implicit_bias", "a coupling is no rule of DeepLift"),
+    # Seen below: subclasses of torch's own layers that change nothing fail alike.
+    ("dynamic_int8 ptflops", OURS, "looks the exact class up in a table of torch's own"),
+    ("fused_norm", "zero_bias", "convert has folded the norm, so there is none to fuse"),
+    ("fused_norm", "geometric farkas implicit_bias", "looks the exact class up in a table of torch's own"),
+    ("torchinfo", "geometric farkas", "counts parameters called weight, and none of a parametrised layer"),
+    # They take instances of nn.Linear, which a layer with a ReLU within, a last unit that is not free, or a coupling is not.
+    ("torchao lora", "geometric farkas implicit_bias", "takes subclasses of nn.Linear"),
+    ("deeplift", "implicit_bias", "a coupling is no rule of DeepLift, which has rules for single units"),
 )
 # Of torch and the dev extra alone, and quick.
 FAST = ("flop_counter", "fx", "fused_norm", "transformer", "attention", "init", "repr", "dynamic_int8", "safetensors")
@@ -130,7 +127,8 @@ class NetworkChecks:
         """All three layers, not some of them in silence."""
         small = quantization.quantize_dynamic(model.eval(), {nn.Linear}, dtype=torch.qint8)
         close(small(self.rows), model(self.rows), 0.1)
-        assert sum("quantized" in type(layer).__module__ for layer in small if not isinstance(layer, nn.ReLU)) == 3
+        kinds = [type(layer) for layer in small.modules()]
+        assert sum("quantized" in kind.__module__ and kind.__name__ == "Linear" for kind in kinds) == 3
 
     def check_dynamic_int8(self):
         self.quantised(self.dense)
@@ -375,14 +373,38 @@ def cases():
         yield case(check, family, expected=reason(EXPECTED, check, family), slow=check not in FAST)
 
 
-@pytest.mark.slow
-def test_opacus_takes_implicit_bias_layers_that_learn_their_slope(tmp_path):
-    class WithoutBuffers(NetworkChecks):
-        def convert(self, model):
-            return neuronal.convert(model, self.family, **COUPLED[self.family], learn_slope=True).model
+class Bare(NetworkChecks):
+    """Not a neuron of ours: every layer is of a subclass of torch's that adds nothing."""
 
-    for check in ("opacus", "opacus_functorch", "private_training"):
-        getattr(WithoutBuffers("implicit_bias", str(tmp_path)), f"check_{check}")()
+    def convert(self, model):
+        for layer in model.modules():
+            if type(layer) in (nn.Linear, nn.Conv2d):
+                layer.__class__ = type("Bare", (type(layer),), {})
+        return model
+
+
+class WeightNorm(NetworkChecks):
+    """Every layer is one of torch's parametrised ones."""
+
+    def convert(self, model):
+        for layer in model.modules():
+            if type(layer) in (nn.Linear, nn.Conv2d):
+                parametrizations.weight_norm(layer)
+        return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "kind"), [("dynamic_int8", Bare), ("ptflops", Bare), ("fused_norm", Bare), ("torchinfo", WeightNorm)]
+)
+def test_what_no_layer_but_torchs_own_passes(check, kind, tmp_path):
+    """Each passes with plain layers, and fails with layers of the same function that are torch's but for their class."""
+    vision()
+    checks = kind("standard", str(tmp_path))
+    checks.plain = network()
+    checks.plain[1] = nn.Identity()
+    with pytest.raises(AssertionError):
+        getattr(checks, f"check_{check}")()
 
 
 @pytest.mark.parametrize(("check", "family"), list(cases()))

@@ -26,7 +26,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 # See tests/peers/test_torch_modules.py.
 EXPECTED = expected(
     ("weight_norm spectral_norm", "geometric farkas", "the weight is no parameter that could be replaced"),
-    ("jit_trace", "implicit_bias", "the number of steps depends on the numbers"),
     ("jit_script", OURS, "no TorchScript"),
     ("isinstance", "geometric farkas implicit_bias", "weight is computed, or the map is another one"),
 )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from math import sqrt
-from typing import Any, ClassVar
+from math import log, sqrt
+from typing import Any, ClassVar, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
+from torch.jit import TracerWarning  # type: ignore[attr-defined]
 
 from neuronal.nn.graph import one_node
 from neuronal.nn.standard import Conv1dShape, Conv2dShape, Conv3dShape, Device, Dtype, LinearShape, Plain, StandIn
 from neuronal.ops import dispatch
 from neuronal.ops.coupling_mean import coupling_mean
+from neuronal.ops.damped import num_steps, pairwise_mean
 from neuronal.ops.learnt_field import bounded, laid_out_like, solve_learnt, takes
 from neuronal.ops.mean_field import UNIQUE_BELOW, Solution, check_unique, solve, without_nan
 
+# More would make a graph that nothing reads any more.
+_MOST_STEPS = 1000
 # Learnt couplings stay where coupling * slope is below this: a share of where solutions are unique.
 _MOST = 0.9 * UNIQUE_BELOW
 
@@ -28,7 +32,7 @@ class ImplicitBiasLayer(StandIn):
     weight: nn.Parameter
     bias: nn.Parameter | None
     raw_coupling: Tensor
-    log_slope: Tensor
+    log_slope: Tensor | None
 
     def _setup(
         self,
@@ -60,12 +64,13 @@ class ImplicitBiasLayer(StandIn):
         self.weight = nn.Parameter(torch.empty(self._weight_shape, **kind))
         self.register_parameter("bias", nn.Parameter(torch.empty(self.num_units, **kind)) if bias else None)
         count = self.num_units if per_channel and self._plain is not nn.Linear else 1
-        for name, learnt, size in (("raw_coupling", learn_coupling, count), ("log_slope", learn_slope, 1)):
-            values = torch.empty(size, **kind)
-            if learnt:
-                self.register_parameter(name, nn.Parameter(values))
-            else:
-                self.register_buffer(name, values)
+        values = torch.empty(count, **kind)
+        if learn_coupling:
+            self.raw_coupling = nn.Parameter(values)
+        else:
+            self.register_buffer("raw_coupling", values)
+        # One that is not learnt is a number, and no buffer: opacus takes no layers with buffers.
+        self.register_parameter("log_slope", nn.Parameter(torch.empty(1, **kind)) if learn_slope else None)
         self._checked: object = None
         # No buffer: DDP would overwrite the count of every process with that of the first.
         self._unconverged = torch.zeros((), dtype=torch.long, device="cpu")
@@ -81,7 +86,9 @@ class ImplicitBiasLayer(StandIn):
         self._reset_coupling()
 
     def _reset_coupling(self) -> None:
-        self.log_slope.fill_(self.initial_slope).log_()
+        self._fixed_log_slope = log(self.initial_slope)
+        if self.log_slope is not None:
+            self.log_slope.fill_(self._fixed_log_slope)
         # The inverse of what `coupling` does to a positive value.
         top = _MOST / self.initial_slope
         raw = self.initial_coupling
@@ -99,16 +106,44 @@ class ImplicitBiasLayer(StandIn):
     def departure(self, plain: Plain) -> str:
         return f"coupling {self.initial_coupling:g} added to the same weights" if self.initial_coupling else ""
 
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: object) -> None:
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination.setdefault(prefix + "log_slope", self._log_slope().detach())
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Tensor],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         """A checkpoint of the plain layer loads: coupling and slope keep their values."""
-        for name in ("raw_coupling", "log_slope"):
-            state_dict.setdefault(prefix + name, getattr(self, name).detach())
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        for name, own in (("raw_coupling", self.raw_coupling), ("log_slope", self._log_slope())):
+            state_dict.setdefault(prefix + name, own.detach())
+        if self.log_slope is None:
+            log_slope = state_dict.pop(prefix + "log_slope")
+            if log_slope.numel() != 1:
+                error_msgs.append(f"{prefix}log_slope: needs one number, got shape {tuple(log_slope.shape)}.")
+            elif not dispatch.is_valueless(log_slope):
+                self._fixed_log_slope = log_slope.item()
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def _log_slope(self) -> Tensor:
+        """The logarithm of the slope, which is learnt or a number."""
+        if self.log_slope is not None:
+            return self.log_slope
+        own = self.raw_coupling
+        return torch.full((1,), self._fixed_log_slope, dtype=own.dtype, device=own.device)
 
     @property
     def slope(self) -> Tensor:
         """p, always above 0."""
-        return self.log_slope.exp()
+        return self._log_slope().exp()
 
     @property
     def coupling(self) -> Tensor:
@@ -131,8 +166,8 @@ class ImplicitBiasLayer(StandIn):
         """A learnt coupling stays where solutions are unique; a fixed one is looked at when it or the slope changed."""
         if not self._fixed or torch.compiler.is_compiling():
             return
-        both = (self.raw_coupling, self.log_slope)
-        state = tuple((id(t), 0 if t.is_inference() else t._version) for t in both)
+        both = (self.raw_coupling,) if self.log_slope is None else (self.raw_coupling, self.log_slope)
+        state = self._fixed_log_slope, *((id(t), 0 if t.is_inference() else t._version) for t in both)
         if state != self._checked:
             known = without_nan(self.raw_coupling.detach(), self.slope.detach())
             check_unique(*known[:2])
@@ -143,11 +178,16 @@ class ImplicitBiasLayer(StandIn):
         a = self._map(input, self.weight, self.bias)
         if not self.num_units:
             return a
-        units = self._row_length(a)
-        if self.steps is None and takes(a, self.raw_coupling, self.log_slope, units, self.tolerance):
+        if dispatch.is_traced():
+            # A solve takes as many steps as its input asks for, which cannot be recorded.
+            told = f"{type(self).__name__}: the trace holds coupling and slope as constants, and the steps these need."
+            warnings.warn(told, TracerWarning, stacklevel=2)
+            return cast(Tensor, _Steps(self)(a))
+        units, log_slope = self._row_length(a), self._log_slope()
+        if self.steps is None and takes(a, self.raw_coupling, log_slope, units, self.tolerance):
             self._check_fixed()
             most = None if self._fixed else _MOST
-            solution = solve_learnt(a, self.raw_coupling, self.log_slope, units, most, self.tolerance)
+            solution = solve_learnt(a, self.raw_coupling, log_slope, units, most, self.tolerance)
             self._count(solution)
             return solution.value
         rows, coupling, slope = self._rows(a)
@@ -204,9 +244,60 @@ class ImplicitBiasLayer(StandIn):
         """The plain layer with the same weights: this one with coupling 0, which is not the same function otherwise."""
         return self._plain_with(self.weight, self.bias)
 
+    def unrolled(self) -> nn.Module:
+        """Plain torch modules of the same function: the plain layer, and behind it a fixed number of steps.
+
+        With coupling and slope as they are now. A solution is found to a hundredth of the tolerance, at O(N^2) per row.
+        """
+        plain = self.to_standard()
+        if not self.coupling.count_nonzero():
+            return plain
+        steps = fx.symbolic_trace(_Steps(self))
+        for node in steps.graph.nodes:
+            # Annotations of this file are strings, which do not pickle as types.
+            node.type = None
+        steps.recompile()
+        return nn.Sequential(plain, steps).train(self.training)
+
     def extra_repr(self) -> str:
         solved = f"tolerance={self.tolerance:g}" if self.steps is None else f"steps={self.steps}"
         return f"{super().extra_repr()}, coupling={self.initial_coupling:g}, slope={self.initial_slope:g}, {solved}"
+
+
+class _Steps(nn.Module):
+    """The coupling of a layer as it is now, in a number of steps that is known beforehand (:mod:`neuronal.ops.damped`)."""
+
+    coupling: Tensor
+    rate: Tensor
+
+    def __init__(self, layer: ImplicitBiasLayer) -> None:
+        super().__init__()
+        with warnings.catch_warnings():
+            # That these numbers become constants is meant.
+            warnings.simplefilter("ignore", TracerWarning)
+            couplings, self.slope = layer.coupling.detach().tolist(), layer.slope.item()
+            dtype = torch.promote_types(layer.weight.dtype, torch.float32)
+            coupling = torch.tensor(couplings, dtype=dtype, device=layer.weight.device).unsqueeze(1)
+        self.is_plain, self.units = layer.steps is not None, len(layer._weight_shape) - 2
+        self.steps = layer.steps or max(num_steps(one, self.slope, layer.tolerance / 100) for one in couplings)
+        if self.steps > _MOST_STEPS:
+            raise ValueError(
+                f"a coupling of {min(couplings):g} with slope {self.slope:g} takes {self.steps} steps, and at most "
+                f"{_MOST_STEPS} are written out. Use torch.export or torch.compile, which keep the solver."
+            )
+        self.register_buffer("coupling", coupling if len(couplings) > 1 else coupling[0])
+        self.register_buffer("rate", 2 / (2 - self.coupling * self.slope))
+        self.is_half = layer.weight.dtype != dtype
+
+    def forward(self, a: Tensor) -> Tensor:
+        rows = a.flatten(-self.units) if self.units else a
+        rows = rows.float() if self.is_half else rows
+        z = rows
+        for _ in range(self.steps):
+            moved = rows - self.coupling * pairwise_mean(z, self.slope)
+            z = moved if self.is_plain else z + self.rate * (moved - z)
+        z = z.to(a.dtype) if self.is_half else z
+        return z.view_as(a) if self.units else z
 
 
 def _can_be_read(flags: Tensor) -> bool:
@@ -240,8 +331,8 @@ class ImplicitBiasLinear(ImplicitBiasLayer, LinearShape):
         steps: ``None`` solves; ``k`` does k plain iterations from :math:`a` (1 is the paper's Lite form).
         tolerance: Bound on the residual, relative to max(1, max|a|). Settable.
 
-    A coupling or slope that is not learnt is a buffer, and Opacus refuses layers with buffers: it takes the layer with
-    ``learn_slope=True`` and ``learn_coupling=True``.
+    A coupling that is not learnt is a buffer, and Opacus refuses layers with buffers: it takes the layer with
+    ``learn_coupling=True``.
 
     Shape:
         ``(..., in_features)`` to ``(..., out_features)``.
@@ -258,8 +349,9 @@ class ImplicitBiasLinear(ImplicitBiasLayer, LinearShape):
         once, as all it makes.
 
     Export:
-        ``torch.export`` takes a batch of any size, and the program can be trained. ONNX has the layer with ``steps``, at
-        O(N^2) per row, and has no solve: its exporter names the missing operator ``neuronal.mean_field``.
+        ``torch.export`` takes a batch of any size, and the program can be trained. ONNX has no solve: there a loop takes
+        damped steps until the tolerance is met, at O(N^2) per row. ``torch.jit.trace`` records :meth:`unrolled` steps, with
+        coupling and slope as constants, and says so in a ``TracerWarning``.
 
     Reference:
         Mohedano, Bertalmío and others, Updating the standard neuron model in artificial neural networks.

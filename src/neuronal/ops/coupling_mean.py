@@ -14,6 +14,7 @@ from torch import Tensor
 from torch._decomp import register_decomposition
 
 from neuronal.ops import dispatch
+from neuronal.ops.damped import pairwise_mean
 from neuronal.ops.groups import groups, only_finite
 from neuronal.ops.newton import Sums, sums_over
 
@@ -77,7 +78,7 @@ def _(z: Tensor, slope: Tensor) -> Tensor:
 @register_decomposition(torch.ops.neuronal.coupling_mean.default)
 def _written_out(z: Tensor, slope: Tensor) -> Tensor:
     """Pair by pair, for programs that have no operator of ours: ONNX."""
-    return (slope[:, None, None] * (z.unsqueeze(1) - z.unsqueeze(2))).tanh().mean(2).contiguous()
+    return pairwise_mean(z, slope.unsqueeze(1)).contiguous()
 
 
 @torch.library.custom_op("neuronal::coupling_mean_vjp", mutates_args=())

@@ -37,12 +37,17 @@ def can_launch_triton() -> bool:
     return HAS_TRITON and not torch._C._are_functorch_transforms_active()
 
 
+def is_traced() -> bool:
+    """True where ``torch.jit`` records operations: for its own programs, or for tools such as auto_LiRPA."""
+    return torch._C._get_tracing_state() is not None
+
+
 def is_plain_eager() -> bool:
     """True where operations run as they are written and no mode, tracer, compiler or transform sees them one by one."""
     return (
         # First: what a compiler sees ends here.
         not torch.compiler.is_compiling()
-        and torch._C._get_tracing_state() is None
+        and not is_traced()
         and not torch._C._are_functorch_transforms_active()
         and not torch._C._len_torch_dispatch_stack()
         # A default device is a mode too, and looks at nothing.

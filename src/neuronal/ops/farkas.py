@@ -17,8 +17,10 @@ from torch import Tensor
 
 def closed(rows: Tensor, multipliers: Tensor) -> Tensor:
     r"""``rows`` and, behind them, minus their weighted sum: :math:`v_m = -\sum_{j<m} \lambda_j v_j`."""
-    # Matrices and elementwise products only, here and below: fvcore has no count for a vector times a matrix.
-    return torch.cat([rows, -(multipliers.unsqueeze(0) @ rows.flatten(1)).view(rows[:1].shape)])
+    # Matrices and elementwise products only, here and below: fvcore has no count for a vector times a matrix. No sums over
+    # all dimensions, and nothing flattened that is flat: auto_LiRPA has none.
+    flat = rows if rows.dim() == 2 else rows.flatten(1)
+    return torch.cat([rows, -(multipliers.unsqueeze(0) @ flat).view(rows[:1].shape)])
 
 
 def weight_and_bias(
@@ -88,7 +90,7 @@ def closing_bias(free: Tensor, multipliers: Tensor, slack: Tensor | float, cutof
         slack: What is left above the cutoff.
         cutoff: :math:`c`; units count as active above it.
     """
-    return slack + cutoff * (1 + multipliers.sum()) - (multipliers * free).sum()
+    return slack + cutoff * (1 + multipliers.sum(0)) - (multipliers * free).sum(0)
 
 
 def guarantee(multipliers: Tensor, slack: Tensor | float, cutoff: float) -> Tensor:

@@ -22,9 +22,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import register_decomposition
 from torch.func import grad
 
-from neuronal.ops import dispatch
+from neuronal.ops import damped, dispatch
 from neuronal.ops.coupling_mean import coupling_mean, mean_tangent
 from neuronal.ops.groups import all_finite, groups
 from neuronal.ops.kernels import mean_field as kernels
@@ -192,6 +193,10 @@ def _(a: Tensor, coupling: Tensor, slope: Tensor, tolerance: float, max_steps: i
     rows = a.shape[0]
     flags = torch.empty(rows, dtype=torch.bool, device=a.device)
     return torch.empty_like(a), a.new_empty(rows), torch.empty(rows, dtype=torch.long, device=a.device), flags
+
+
+# For programs that have no operator of ours: ONNX.
+register_decomposition(torch.ops.neuronal.mean_field.default)(damped.loop)
 
 
 def _vjp_now(

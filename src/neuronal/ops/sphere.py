@@ -52,6 +52,11 @@ def direction(delta: Tensor) -> Tensor:
         raise ValueError("direction needs at least one angle (n >= 2), got none. In one dimension it is a sign.")
     if delta.dtype in (torch.bfloat16, torch.float16):
         return direction(delta.float()).to(delta.dtype)
+    if dispatch.is_traced():
+        # A function with a gradient of its own would be a call back to this library.
+        one = torch.ones_like(delta[..., :1])
+        cosines, sines = torch.cat([-delta.sin(), one], -1), torch.cat([one, delta.cos()], -1)
+        return cosines * _running_products(sines)
     # The compiler does not take functions with a forward-mode rule.
     function = _Direction if torch.compiler.is_compiling() else _DirectionForwardMode
     u: Tensor = function.apply(delta)[0]
@@ -241,6 +246,7 @@ def _running_products(c: Tensor) -> Tensor:
     """``cumprod`` along the last dimension whose gradient does not look for zeros."""
     step = 1
     while step < c.shape[-1]:
-        c = c * pad(c[..., :-step], (step, 0), value=1.0)
+        # Not up to -step: auto_LiRPA counts from the end once, and from there for every layer.
+        c = c * torch.cat([torch.ones_like(c[..., :step]), c[..., : c.shape[-1] - step]], -1)
         step *= 2
     return c
