@@ -1,6 +1,7 @@
 """What peers have in common: packages that may be missing, failures that are expected, and a table of counts at the end."""
 
 import json
+import shlex
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,7 +118,7 @@ def write(path, counts, command):
             goal = {} if goals is None else {"goal": dict(zip(OURS.split(), goals, strict=True))}
             passed = {"passed": {family: passed for family, (passed, _) in found.items()}}
             of = {"of": {family: total for family, (_, total) in found.items()}}
-            rows[row] = {**goal, **passed, **of, "command": " ".join(command), "environment": machine}
+            rows[row] = {**goal, **passed, **of, "command": shlex.join(command), "environment": machine}
     path.write_text(json.dumps({row: rows[row] for row in ROWS if row in rows}, indent=2) + "\n")
 
 
