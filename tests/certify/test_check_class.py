@@ -231,6 +231,29 @@ def test_balls(name, norm):
         assert not check(c, negative(model))
 
 
+AVERAGES = {
+    "a small window": (nn.AvgPool2d(2, stride=18), (1, 20, 20)),
+    "adaptive": (nn.AdaptiveAvgPool2d((2, 2)), (3, 20, 20)),
+    "a mean": (Does(lambda x: x.mean((2, 3))), (20, 5, 5)),
+    "a sum": (Does(lambda x: x.sum(3)), (20, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("norm", [2, "inf"])
+@pytest.mark.parametrize("name", AVERAGES)
+def test_averages_are_confirmed_however_near_a_tie(name, norm):
+    """The roundings counted are those of the numbers an output reads, not of all there are."""
+    average, shape = AVERAGES[name]
+    model, x = nn.Sequential(average, nn.Flatten()), torch.ones(shape)
+    certified = 0
+    for lead in torch.logspace(-6, -1, 20):
+        x[0, 0, :2] = 1 + lead
+        c = certify_ball(model, x, norm=norm, promise="float32")
+        certified += c.verdict == "certified"
+        assert c.verdict == "unknown" or check(c, model)
+    assert certified > 3
+
+
 def test_a_function_without_a_rule_is_named():
     model = Does(lambda x: torch.sort(x, dim=1).values)
     c = certify_segment(nn.Linear(3, 3), torch.zeros(3), torch.ones(3) * 1e-3)

@@ -254,3 +254,16 @@ def test_balls_have_one_class_and_are_confirmed_but_not_of_other_weights(name):
         for parameter in model.parameters():
             parameter.mul_(3)
     assert not check(certificate, model)
+
+
+def test_balls_are_confirmed_however_near_a_tie():
+    certified = 0
+    for gap in torch.logspace(-10, -4, 13).tolist():
+        model = nn.Linear(2, 2).double()
+        with torch.no_grad():
+            model.weight.copy_(torch.eye(2))
+            model.bias.copy_(torch.tensor([1e6 + gap, 1e6], dtype=torch.float64))
+        certificate = certify_lipschitz_ball(model, torch.zeros(2).double())
+        certified += certificate.verdict == "certified"
+        assert certificate.verdict == "unknown" or check(certificate, model)
+    assert certified > 3

@@ -21,6 +21,7 @@ from neuronal.certify.stretch import Stretch, stretched
 from neuronal.core.inference import check_module
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
 
+ERROR = 3e-13  # of the largest logit, more than a checker that does not count step by step takes off
 TOLERANCE = 1e-9  # implicit-bias layers are solved to this; what is left is in the error
 
 
@@ -80,9 +81,10 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
     others = torch.cat([logits[:label], logits[label + 1 :]])
     margin = (logits[label] - others.max()).item()
     # Two logits together move by at most sqrt(2) times the whole, and so do their errors.
-    sure = margin - sqrt(2) * SPARE * found.error - 1e-15 * logits.abs().max().item()
+    error = found.error + ERROR * logits.abs().max().item()
+    sure = margin - sqrt(2) * SPARE * error
     radius = max(sure, 0.0) / (sqrt(2) * found.constant * SPARE * SPARE) if found.constant else inf
-    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, found.error)
+    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, error)
     statement = ball(label, evidence.radius, 2)
     verdict: Verdict = "certified"
     reason = (
@@ -91,7 +93,7 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
     reason += "the distance."
     if not sure > 0:
         statement, verdict = "the predicted class is the same around x", "unknown"
-        reason = f"The margin of {margin:.2e} at x itself is within rounding ({found.error:.1e})."
+        reason = f"The margin of {margin:.2e} at x itself is within rounding ({error:.1e})."
     return Certificate("ball", statement, verdict, "real", reason, evidence=evidence)
 
 

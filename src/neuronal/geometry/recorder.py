@@ -17,7 +17,6 @@ SUPPORTED = (
     "evaluation, additions, multiplication by constants, flatten, reshape, slices, concatenation, padding, dropout in "
     "evaluation, and our zero-bias, geometric and Farkas layers"
 )
-ROWS = 2
 # What may be done with a matrix whose rows are the positions of all inputs; see Note [Merged rows].
 ON_MERGED = {"view", "_unsafe_view", "reshape", "addmm", "mm", "mean_field"}
 # What torch itself does with the places of a maximum that nobody asked for.
@@ -106,7 +105,7 @@ class Recorder(Tracer):
         super().__init__(model, x)
         self.rules = rules
         self.steps: list[Step] = []
-        self.shapes = [tuple(x.shape[1:])]  # of every value
+        self.rows, self.shapes = len(x), [tuple(x.shape[1:])]  # of every value
         self.known: dict[int, tuple[int, Tensor]] = {id(x): (0, x)}  # the tensor is held, so its id stays its own
         self.stale: set[int] = set()
         # Note [Merged rows]: torch multiplies inputs of shape (batch, positions, features) by a matrix after it has

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
 
 from neuronal.geometry.program import Average, Convolution, Dense, Scale, Sum
-from neuronal.geometry.recorder import ROWS, Call, Rule
+from neuronal.geometry.recorder import Call, Rule
 
 
 def _addmm(call: Call) -> int:
@@ -28,7 +29,7 @@ def _dense(call: Call, step: Dense, name: str) -> int:
     if id(call[name]) not in merged:
         return call.add(step, call.value(name))
     merged.add(id(call.result))
-    return call.add(step, call.value(name), shape=(len(call.result) // ROWS, *call.shape))
+    return call.add(step, call.value(name), shape=(len(call.result) // call.tracer.rows, *call.shape))
 
 
 def _convolution(call: Call) -> int:
@@ -98,7 +99,7 @@ def _mean(call: Call) -> int:
     terms = math.prod(call["self"].shape[dim] for dim in dims) + 1
     reduce = torch.mean if call.name == "mean" else torch.sum
     keep = call["keepdim"]
-    return call.add(Average(lambda x: reduce(x, dim=dims, keepdim=keep), terms), call.value())
+    return call.add(Average(partial(reduce, dim=dims, keepdim=keep), terms), call.value())
 
 
 def _average_pool(call: Call) -> int:
@@ -110,7 +111,7 @@ def _average_pool(call: Call) -> int:
     else:
         sizes = call["self"].shape[-len(rest["output_size"]) :]
         terms = math.prod(-(-size // out) + 1 for size, out in zip(sizes, rest["output_size"], strict=True))
-    return call.add(Average(lambda x: func(x, **rest), terms + 1), call.value())
+    return call.add(Average(partial(func, **rest), terms + 1), call.value())
 
 
 AFFINE: dict[str, Rule] = {
