@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -157,13 +158,14 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
         make, files = partial(_read, name, found), stamps(found.files)
     # See Note [Loaded once].
     key = (name, entry, torch.get_default_dtype(), files)
-    data, version = _LOADED.pop(key, (None, 0))
-    if data is None or data.version != version:
-        with torch.inference_mode(False):
-            data = make()
-    _LOADED[key] = data, data.version
-    while len(_LOADED) > 1 and sum(held.nbytes for held, _ in _LOADED.values()) > ROOM:
-        del _LOADED[next(iter(_LOADED))]
+    with _LOADING:
+        data, version = _LOADED.pop(key, (None, 0))
+        if data is None or data.version != version:
+            with torch.inference_mode(False):
+                data = make()
+        _LOADED[key] = data, data.version
+        while len(_LOADED) > 1 and sum(held.nbytes for held, _ in _LOADED.values()) > ROOM:
+            del _LOADED[next(iter(_LOADED))]
     return data
 
 
@@ -181,6 +183,7 @@ def _read(name: str, found: Found) -> Dataset:
 # four papers but ImageNet do. (Image sets are mapped from the cache: what they hold the system can take back.)
 ROOM = 2**30
 _LOADED: dict[Any, tuple[Dataset, int]] = {}
+_LOADING = Lock()
 
 
 def locate(name: str, root: str | Path | None = None) -> Found:
