@@ -16,8 +16,7 @@ from neuronal_papers.core import Setting
 from neuronal_papers.pages import results_page, sentences
 from neuronal_papers.registry import reproductions
 from neuronal_papers.reproduce import read_result, reproduce
-from tests.conftest import ROOT
-from tests.neuronal_papers.conftest import undrawn
+from tests.conftest import ROOT, undrawn
 from tests.neuronal_papers.toy import ACCURACY, AREAS
 
 
