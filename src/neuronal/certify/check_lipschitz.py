@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, require
 from neuronal.certify.exported import Mark, leaves, walk
 from neuronal.certify.statement import ball
-from neuronal.core.inference import call_on_copy
+from neuronal.core.inference import Arguments, call_on_copy
 
 TOLERANCES = 1e-11, 1e-9
 # The maker's constants are a little above the true ones, and so may these be.
@@ -76,7 +76,7 @@ def exported_constant(model: nn.Module, x: Tensor) -> float | None:
 class _Call:
     """An operation of the graph: its arguments by name, and the sizes of tensors."""
 
-    def __init__(self, given: dict[str, Any], node: fx.Node):
+    def __init__(self, given: Arguments, node: fx.Node):
         self.given, self.node, self.size = given, node, _size(node)
 
     def __getitem__(self, name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from neuronal.certify.evidence import Break, Degree
-from neuronal.core.inference import memory
+from neuronal.core.inference import Arguments, memory
 from neuronal.geometry.tracer import Operation, Tracer, flat, tensors
 
 NONE, ONE = Fraction(0), Fraction(1)
@@ -47,7 +47,7 @@ UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_stri
 class Call(Operation):
     """One operation as a rule sees it, and the way to ask for degrees."""
 
-    def __init__(self, tracer: DegreeTracer, func: Any, args: Sequence[Any], kwargs: dict[str, Any]):
+    def __init__(self, tracer: DegreeTracer, func: Any, args: Sequence[Any], kwargs: Arguments):
         super().__init__(tracer, func, args, kwargs)
         self.depends, self.breaks, self.notes_zero = tracer.depends, tracer.breaks_here, tracer.notes_zero
         self._degree_of = tracer.degree_of

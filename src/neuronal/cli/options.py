@@ -11,6 +11,7 @@ import typer
 
 from neuronal.cli.errors import fail
 from neuronal.core.files import parse_json
+from neuronal.core.records import Json
 
 if TYPE_CHECKING:
     from neuronal.experiments.recipe import Recipe
@@ -101,9 +102,9 @@ def with_model_options(recipe: Recipe, words: Sequence[str] | None) -> Recipe:
     return replace(recipe, model_options={**dict(recipe.model_options), **further})
 
 
-def named_values(words: Sequence[str], option: str = "option") -> dict[str, Any]:
+def named_values(words: Sequence[str], option: str = "option") -> Json:
     """Options given as name=value; a value that is JSON is taken as such, any other as text."""
-    found: dict[str, Any] = {}
+    found: Json = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:

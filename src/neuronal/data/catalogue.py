@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from neuronal.core.folders import data_root, expanded
+from neuronal.core.records import Json
 from neuronal.core.words import times
 from neuronal.data.arrays import Arrays
 from neuronal.data.cache import array_checksum, contents, kept, stamps
@@ -218,7 +219,7 @@ def _wrong_in(entry: Entry, found: Found) -> list[str]:
     return [] if rows == expected else [f"{rows:,} rows, expected {expected:,}"]
 
 
-def summary(root: str | Path | None = None) -> list[dict[str, Any]]:
+def summary(root: str | Path | None = None) -> list[Json]:
     """One row per named set; reads no data."""
     return [
         {
@@ -233,7 +234,7 @@ def summary(root: str | Path | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def about(name: str, root: str | Path | None = None) -> dict[str, Any]:
+def about(name: str, root: str | Path | None = None) -> Json:
     """Everything known of one set; of one whose files are not there, what its authors state and how to get it."""
     entry = None if is_path(name) else find(DATASETS, name, "dataset")
     facts: tuple[Any, ...]

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from neuronal.core.limits import extras
+from neuronal.core.records import Json
 from neuronal.core.words import one_line
 from neuronal.data.arrays import Arrays
 from neuronal.data.dataset import Dataset, Task
@@ -107,7 +107,7 @@ def found_by_name(name: str, entry: Entry, root: Path) -> Found:
 
 
 def _images(entry: Entry, place: Path, train: Sequence[Path], test: Sequence[Path]) -> Found:
-    known: dict[str, Any] = {
+    known: Json = {
         "shape": entry.shape,
         "classes": entry.classes,
         "num_classes": entry.num_classes,

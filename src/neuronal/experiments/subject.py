@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from neuronal.convert.sources import from_source
+from neuronal.core.records import Json
 from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset
 from neuronal.data.image import decode
@@ -26,7 +26,7 @@ class Subject:
     data: Dataset | None
 
 
-def subject(source: str, data: str | None, scaling: str, options: dict[str, Any]) -> Subject:
+def subject(source: str, data: str | None, scaling: str, options: Json) -> Subject:
     """The model ``source`` names; one of our architectures is made, untrained, for the shape of the data."""
     found = load(data).scaled(scaling) if data else None
     if found is not None and is_model(source):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuronal.core.inference import memory
+from neuronal.core.inference import Arguments, memory
 from neuronal.geometry.program import Copy, Op, Step
 from neuronal.geometry.tracer import Operation, Tracer
 
@@ -47,7 +47,7 @@ class Call(Operation):
         first = self.result[0] if isinstance(self.result, list | tuple) else self.result
         return tuple(first.shape[1:])
 
-    def rest(self) -> dict[str, Any]:
+    def rest(self) -> Arguments:
         """All arguments but the tensor the operation is about."""
         return {name: value for name, value in self.arguments.items() if name != "self"}
 

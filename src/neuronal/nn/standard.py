@@ -17,6 +17,8 @@ from torch.nn.common_types import _size_1_t, _size_2_t, _size_3_t
 from neuronal.names import unknown
 
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+Options = dict[str, Any]
+"""Keyword arguments of a layer, or of what is made of layers."""
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 Device = torch.device | str | None
 Dtype = torch.dtype | None
@@ -30,7 +32,7 @@ _ARGUMENTS: dict[type[nn.Module], tuple[str, ...]] = {
 }
 
 
-def arguments(layer: nn.Module) -> dict[str, Any]:
+def arguments(layer: nn.Module) -> Options:
     """Constructor arguments, all but ``bias``, that rebuild a plain layer: shape, device and dtype."""
     for kind, names in _ARGUMENTS.items():
         if isinstance(layer, kind):
@@ -110,7 +112,7 @@ class StandIn(nn.Module):
             own = [a for a in signature(cls._setup).parameters.values() if a.kind is Argument.KEYWORD_ONLY]
             cls.__signature__ = signature(cls.__init__).replace(parameters=shape[1:] + own)  # type: ignore[attr-defined]
 
-    def _build(self, plain: Plain, bias: bool, device: Device, dtype: Dtype, options: dict[str, Any]) -> None:
+    def _build(self, plain: Plain, bias: bool, device: Device, dtype: Dtype, options: Options) -> None:
         """Takes over the shape of ``plain``, which lives on the meta device: torch has checked the arguments by then."""
         self._check_dtype(plain.weight.dtype)
         for name in _ARGUMENTS[self._plain]:
@@ -194,7 +196,7 @@ class StandIn(nn.Module):
 
     def _plain_with(self, weight: Tensor, bias: Tensor | None) -> Plain:
         """The plain torch layer of this shape with copies of the given weight and bias."""
-        shape: dict[str, Any] = {name: getattr(self, name) for name in _ARGUMENTS[self._plain]}
+        shape: Any = {name: getattr(self, name) for name in _ARGUMENTS[self._plain]}
         plain = self._plain(**shape, bias=bias is not None, device="meta", dtype=weight.dtype)
         plain.weight = copied(weight)
         plain.bias = None if bias is None else copied(bias)
