@@ -20,6 +20,7 @@ from neuronal.certify.statement import ball
 from neuronal.certify.stretch import Stretch, stretched
 from neuronal.core.inference import check_module
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
+from neuronal.geometry.program import Step, follow
 
 ERROR = 3e-13  # of the largest logit, more than a checker that does not count step by step takes off
 TOLERANCE = 1e-9  # implicit-bias layers are solved to this; what is left is in the error
@@ -109,14 +110,14 @@ def _followed(model: nn.Module, x: Tensor) -> tuple[Lipschitz, Stretch]:
     except NotPiecewiseLinear as unfit:
         raise NotLipschitz(f"{unfit} Here also: tanh, sigmoid and implicit-bias layers.") from None
     x = x.detach().to(program.device, torch.float64)
-    live, steps = {0: Stretch(x, 1.0, 0.0)}, []
-    for step in program.steps:
-        given = [live[i] for i in step.inputs]
-        result = live[step.output] = stretched(step.op, given)
+    steps: list[Factor] = []
+
+    def apply(step: Step, given: list[Stretch]) -> Stretch:
+        result = stretched(step.op, given)
         before = max(one.constant for one in given)
         if abs(result.constant / before - 1) > 1e-6 if before else result.constant:
             steps.append(Factor(step.path, type(step.op).__name__.lower(), result.constant))
-        for i in step.frees:
-            del live[i]
-    found = live[program.output]
+        return result
+
+    found = follow(program.steps, {0: Stretch(x, 1.0, 0.0)}, apply)[program.output]
     return Lipschitz(found.constant, tuple(steps)), found

@@ -152,11 +152,8 @@ class Recorder(Tracer):
         for target in call.targets():
             self.stale |= {key for key, (_, t) in self.known.items() if t is not target and memory(t) == memory(target)}
 
-    def draws(self, call: Call) -> None:
-        raise self.unsupported(f"draws random numbers ({call.func})")
-
-    def leaves(self, name: str) -> None:
-        raise self.unsupported(f"takes numbers that depend on the input out of torch ({name})")
+    def refuse(self, reason: str, kind: str) -> None:
+        raise self.unsupported(reason)
 
     def note(self, numbers: int | tuple[int, ...], result: Any) -> None:
         results = result if isinstance(result, list | tuple) else (result,)

@@ -161,12 +161,8 @@ class Tracer(TorchDispatchMode, ABC):
         """An operation on a value that depends on the input."""
 
     @abstractmethod
-    def draws(self, call: Any) -> None:
-        """An operation draws random numbers."""
-
-    @abstractmethod
-    def leaves(self, name: str) -> None:
-        """Numbers that depend on the input leave torch: what is done with them is not seen."""
+    def refuse(self, reason: str, kind: str) -> None:
+        """Nothing can be said of what the module that runs does; ``kind``: ``random``, ``control``, or as rules have it."""
 
     def before(self, call: Any) -> None:
         """Any operation, before it is computed."""
@@ -196,7 +192,7 @@ class Tracer(TorchDispatchMode, ABC):
 
     def _look(self, name: str, tensor: Tensor) -> None:
         if self.depends(tensor):
-            self.leaves(name)
+            self.refuse(f"takes numbers that depend on the input out of torch ({name})", "control")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -204,7 +200,7 @@ class Tracer(TorchDispatchMode, ABC):
         self.before(call)
         call.result = func(*args, **kwargs)
         if is_random(func, args, kwargs):
-            self.draws(call)
+            self.refuse(f"draws random numbers ({func.overloadpacket.__name__})", "random")
         if any(map(self.depends, call.tensors())):
             self.visit(call)
         else:

@@ -19,10 +19,6 @@ def _addmm(call: Call) -> int:
     return _dense(call, Dense(weight.t().contiguous() * call["alpha"], bias * call["beta"]), "mat1")
 
 
-def _mm(call: Call) -> int:
-    return _dense(call, Dense(call.constant("mat2").t().contiguous()), "self")
-
-
 def _dense(call: Call, step: Dense, name: str) -> int:
     """A matrix on the last dimension; where positions and rows are merged, also on those of each position."""
     merged = call.tracer.merged
@@ -70,10 +66,6 @@ def _scaled(call: Call) -> int:
     return call.add(Scale(1 / factor if is_div else factor), call.spread(one))
 
 
-def _neg(call: Call) -> int:
-    return call.add(Scale(call.like(-1.0), terms=0), call.value())
-
-
 def _sum(call: Call) -> int:
     one, other, factor = call["self"], call["other"], float(call["alpha"])
     if call.name == "rsub":
@@ -116,7 +108,7 @@ def _average_pool(call: Call) -> int:
 
 AFFINE: dict[str, Rule] = {
     "addmm": _addmm,
-    "mm": _mm,
+    "mm": lambda call: _dense(call, Dense(call.constant("mat2").t().contiguous()), "self"),
     "convolution": _convolution,
     "native_batch_norm": _batch_norm,
     "cudnn_batch_norm": _batch_norm,
@@ -124,7 +116,7 @@ AFFINE: dict[str, Rule] = {
     "_native_batch_norm_legit_no_training": _batch_norm,
     "mul": _scaled,
     "div": _scaled,
-    "neg": _neg,
+    "neg": lambda call: call.add(Scale(call.like(-1.0), terms=0), call.value()),
     "add": _sum,
     "sub": _sum,
     "rsub": _sum,
