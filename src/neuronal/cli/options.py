@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neuronal.cli.errors import fail
-from neuronal.core.files import parse_json
+from neuronal.core.files import below, parse_json
 from neuronal.core.records import Json
 
 if TYPE_CHECKING:
@@ -86,14 +86,6 @@ def _number(word: str) -> Any:
 
 def _truth(word: str) -> bool:
     return {"true": True, "false": False}[word.lower()]
-
-
-def below(place: str, option: str = "name") -> str:
-    """``place`` if it names a folder below another one."""
-    parts = Path(place).parts
-    if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
-        raise ValueError(f"--{option} needs a folder below --out, got {place!r}.")
-    return place
 
 
 def with_model_options(recipe: Recipe, words: Sequence[str] | None) -> Recipe:

@@ -32,17 +32,14 @@ Section = Callable[[nn.Module, Split], object]
 
 
 @dataclass(frozen=True)
-class Audit:
+class Measurements:
     """One entry per section: its numbers, or ``why`` there are none; and the seconds it took."""
 
     sections: Mapping[str, Mapping[str, Any]]
     seconds: Mapping[str, float]
 
-    def to_json(self) -> dict[str, Any]:
-        return {"sections": dict(self.sections), "seconds": dict(self.seconds)}
 
-
-def audit(
+def measure(
     model: nn.Module,
     data: Dataset,
     *,
@@ -50,7 +47,7 @@ def audit(
     pairs: int = 200,
     seed: int = 0,
     on_section: Callable[[str], None] | None = None,
-) -> Audit:
+) -> Measurements:
     """Runs every section on ``rows`` random test inputs; the model is not changed.
 
     A section that does not apply (a network that is not piecewise linear, labels that do not fit) says why and the others
@@ -64,8 +61,12 @@ def audit(
         seed: Draws the inputs and the pairs.
         on_section: Told of every section before it runs.
     """
+    if rows < 1 or pairs < 0:
+        raise ValueError(f"an audit needs at least 1 of rows and 0 of pairs, got {rows} and {pairs}.")
     if data.task != "classification":
         raise ValueError(f"an audit is of a classifier, and {data.name} is for regression.")
+    if next(model.parameters(), None) is None:
+        raise ValueError(f"an audit needs a model with parameters, got a {type(model).__name__} without any.")
     generator = torch.Generator().manual_seed(seed)
     split = data.test.rows(torch.randperm(len(data.test), generator=generator)[:rows].sort().values)
     check_finite(model)
@@ -80,7 +81,7 @@ def audit(
         except (NotPiecewiseLinear, ValueError, NotImplementedError) as unfit:
             found[name] = {"why": str(unfit).splitlines()[0]}
         seconds[name] = perf_counter() - started
-    return Audit(found, seconds)
+    return Measurements(found, seconds)
 
 
 def _check_fit(model: nn.Module, split: Split, data: Dataset) -> None:

@@ -139,7 +139,8 @@ def drawn(source: Dataset, recipe: Recipe, seed: int) -> Dataset:
 def training_data(recipe: Recipe, data: Dataset, seed: int) -> tuple[Split, Split]:
     """What a cell is trained on, and what is held out: with all labels right, whatever becomes of the others."""
     train, held = data.train.held_out(recipe.holdout, seed)
-    train = fraction(train, recipe.fraction, seed)
+    if recipe.fraction < 1:
+        train = fraction(train, recipe.fraction, seed)
     if recipe.wrong_labels:
         train = with_wrong_labels(train, recipe.wrong_labels, len(data.classes), seed)
     return train, held

@@ -1,13 +1,22 @@
-"""The page and the sentences of an audit."""
+"""An audit: what was measured and proved of a model, and how it shows itself in sentences and on a page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from neuronal.core.files import make_writable, write_whole
+from neuronal.core.records import Json
 from neuronal.core.words import counted
+from neuronal.data.catalogue import label_of
 from neuronal.report.document import Block, Bullets, Document, Figures, Section, Text
 from neuronal.report.figures import Figure, blank, colour, plain_numbers
+from neuronal.report.render_html import render_html, render_part
+from neuronal.report.render_terminal import render_text
 from neuronal.report.tables import Table
 
 TITLES = {
@@ -16,6 +25,74 @@ TITLES = {
     "dead_units": "Units that are active on no input",
     "segments": "Between two inputs of one class",
 }
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What was measured and proved of a model. Prints as sentences; a notebook shows the same.
+
+    Args:
+        model: Its source, or the class of the module.
+        data: Name or path of the data.
+        classes: Of the data.
+        sections: By name: numbers, or ``why`` there are none.
+        seconds: What each section took.
+        environment: Where it was measured.
+        folder: For the page.
+    """
+
+    model: str
+    data: str
+    classes: tuple[str, ...]
+    sections: Mapping[str, Mapping[str, Any]]
+    seconds: Mapping[str, float]
+    environment: Mapping[str, str]
+    folder: Path = Path()
+
+    @property
+    def title(self) -> str:
+        return f"Audit of {self.model} on {label_of(self.data)}"
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """What was found, in sentences, most important first."""
+        return audit_sentences(self.sections, label_of(self.data))
+
+    def to_json(self) -> Json:
+        """What ``neuronal audit --json`` prints, but for the place of the page."""
+        names = ("model", "data", "sections", "seconds", "environment")
+        return {name: getattr(self, name) for name in names}
+
+    def write_page(self, path: str | Path | None = None) -> Path:
+        """Writes the page, and its numbers as JSON beside it, and returns its place.
+
+        Args:
+            path: The file, ``.html``; called after model and data, in the folder of audits, if left out.
+        """
+        if path is None:
+            file = Path(self.model)
+            # Trainings all call their model model.safetensors; their folders differ.
+            is_file = file.is_file()
+            name = (
+                f"{file.resolve().parent.name}-{file.stem}"
+                if is_file
+                else self.model.replace(":", "-").replace("/", "-")
+            )
+            path = self.folder / f"{name}-{label_of(self.data)}.html"
+        page = Path(path)
+        make_writable(page.parent)
+        write_whole(page.with_suffix(".json"), json.dumps(self.to_json(), indent=1) + "\n")
+        write_whole(page, render_html(audit_page(self)))
+        return page
+
+    def __repr__(self) -> str:
+        return f"<{self.title}>"
+
+    def __str__(self) -> str:
+        return render_text([Bullets(self.findings)])
+
+    def _repr_html_(self) -> str:
+        return render_part([Bullets(self.findings)])
 
 
 def audit_sentences(sections: Mapping[str, Mapping[str, Any]], data: str) -> list[str]:
@@ -108,26 +185,26 @@ def _sensitivity(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def audit_page(source: str, data: str, classes: Sequence[str], answer: Mapping[str, Any]) -> Document:
+def audit_page(audit: Audit) -> Document:
     """The audit as a document."""
-    sections = answer["sections"]
+    sections = audit.sections
     kinds = ", ".join(f"{count} {name}" for name, count in sections["model"]["layers"].items())
     drawings = [
         *([contrast_figure(sections["contrast"])] if _of(sections, "contrast") else []),
-        *([zero_figure(sections["zero_image"], classes)] if _of(sections, "zero_image") else []),
+        *([zero_figure(sections["zero_image"], audit.classes)] if _of(sections, "zero_image") else []),
     ]
-    environment = tuple((name, str(value)) for name, value in answer["environment"].items())
-    seconds = tuple((name, f"{s:.2f}") for name, s in answer["seconds"].items())
+    environment = tuple((name, str(value)) for name, value in audit.environment.items())
+    seconds = tuple((name, f"{s:.2f}") for name, s in audit.seconds.items())
     first: list[Block] = [
         Text(f"{sections['model']['parameters']:,} parameters; {kinds}.", is_soft=True),
-        Bullets(audit_sentences(sections, data)),
+        Bullets(audit.findings),
         Figures(drawings),
     ]
     last = (
         Section("Measured with", [Table("", ("", ""), environment, 2)]),
         Section("Time", [Table("", ("section", "seconds"), seconds, 1)]),
     )
-    return Document(f"Audit of {source} on {data}", first, (*_sections(sections), *last))
+    return Document(audit.title, first, (*_sections(sections), *last))
 
 
 def _sections(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[Section]:
