@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, Self, SupportsIndex
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.common_types import _size_1_t, _size_2_t, _size_3_t
 
 from neuronal.names import unknown
 
@@ -22,6 +21,8 @@ Options = dict[str, Any]
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 Device = torch.device | str | None
 Dtype = torch.dtype | None
+Size = int | tuple[int, ...]
+"""One number for all dimensions, or one for each."""
 
 _CONV = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
 _ARGUMENTS: dict[type[nn.Module], tuple[str, ...]] = {
@@ -225,76 +226,37 @@ class LinearShape(StandIn):
         self._build(plain, bias, device, dtype, options)
 
 
-class Conv1dShape(StandIn):
-    """Constructor of ``nn.Conv1d``."""
+class ConvShape(StandIn):
+    """Constructor of ``nn.Conv1d``, ``nn.Conv2d`` and ``nn.Conv3d``."""
 
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: str | Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: Dtype = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(in_channels, out_channels)
+        plain: Any = self._plain
+        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        self._build(plain(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
+
+
+class Conv1dShape(ConvShape):
     _plain = nn.Conv1d
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_1_t,
-        stride: _size_1_t = 1,
-        padding: str | _size_1_t = 0,
-        dilation: _size_1_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: Dtype = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
-        self._build(nn.Conv1d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
-
-class Conv2dShape(StandIn):
-    """Constructor of ``nn.Conv2d``."""
-
+class Conv2dShape(ConvShape):
     _plain = nn.Conv2d
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_2_t,
-        stride: _size_2_t = 1,
-        padding: str | _size_2_t = 0,
-        dilation: _size_2_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: Dtype = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
-        self._build(nn.Conv2d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
-
-class Conv3dShape(StandIn):
-    """Constructor of ``nn.Conv3d``."""
-
+class Conv3dShape(ConvShape):
     _plain = nn.Conv3d
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_3_t,
-        stride: _size_3_t = 1,
-        padding: str | _size_3_t = 0,
-        dilation: _size_3_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: Dtype = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
-        self._build(nn.Conv3d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
