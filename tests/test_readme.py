@@ -12,7 +12,7 @@ def test_the_python_example_runs(capsys, tmp_path, monkeypatch):
     example = "\n".join(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
     exec(example, {})
     out = capsys.readouterr().out
-    (accuracy,) = re.findall(r"^(\d\.\d+) \[", out, re.MULTILINE)
+    (accuracy,) = re.findall(r"^(\d\.\d+) [\[(]", out, re.MULTILINE)
     assert 0.3 < float(accuracy) <= 1
     assert "cnn on digits, 2 seeds" in out
     assert (tmp_path / "runs/digits-cnn/report.html").is_file()

@@ -12,6 +12,7 @@ from rich.console import Console
 from torch import nn
 
 from neuronal.core.files import below, make_writable
+from neuronal.core.inference import check_module
 from neuronal.data.catalogue import label_of, load
 from neuronal.data.dataset import Dataset
 from neuronal.experiments.audit import measure
@@ -139,9 +140,11 @@ def audit(
         ValueError: Something that does not exist or does not fit together, in one line.
         OSError: Nothing can be written to ``out``.
     """
+    if not isinstance(model, str | Path):
+        check_module(model)
+    named = model if isinstance(model, nn.Module) else str(model)
     folder = Path(out) / "audit"
     make_writable(folder)
-    named = model if isinstance(model, nn.Module) else str(model)
     one = subject(named, data if isinstance(data, Dataset) else str(data), scaling, model_options)
     assert one.data is not None
     with Console(stderr=True, quiet=not progress).status("auditing") as status:

@@ -65,11 +65,11 @@ def measure(
         raise ValueError(f"an audit needs at least 1 of rows and 0 of pairs, got {rows} and {pairs}.")
     if data.task != "classification":
         raise ValueError(f"an audit is of a classifier, and {data.name} is for regression.")
-    if next(model.parameters(), None) is None:
-        raise ValueError(f"an audit needs a model with parameters, got a {type(model).__name__} without any.")
     generator = torch.Generator().manual_seed(seed)
     split = data.test.rows(torch.randperm(len(data.test), generator=generator)[:rows].sort().values)
     check_finite(model)
+    if next(model.parameters(), None) is None:
+        raise ValueError(f"an audit needs a model with parameters, got a {type(model).__name__} without any.")
     _check_fit(model, split, data)
     found, seconds = {}, {}
     for name, section in _sections(pairs, generator).items():
