@@ -16,8 +16,10 @@ from neuronal import Recipe
 from neuronal.cli.app import main
 from neuronal.cli.audit import audit as audit_command
 from neuronal.cli.compare import compare as compare_command
+from neuronal.core.records import to_json
 from neuronal.data.catalogue import load
 from neuronal.experiments import engine
+from neuronal.experiments.audit import Unfit
 from tests.test_readme import TEXT
 
 QUICK = {"model": "fcn", "widths": (8,), "epochs": 1, "seeds": (0, 1), "neurons": ("standard", "zero_bias")}
@@ -175,7 +177,7 @@ def test_an_audit_is_that_of_the_command(model, capsys):
     assert capsys.readouterr() == ("", "")
     assert main(["audit", "net.safetensors", "--data", "digits", "--rows", "30", "--pairs", "3", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["sections"] == json.loads(json.dumps(audit.sections))
+    assert answer["sections"] == to_json(audit.sections)
     assert answer["environment"] == audit.environment
     named = neuronal.audit("net.safetensors", load("digits"), rows=30, pairs=3, progress=False)
     page = named.write_page()
@@ -202,7 +204,7 @@ def test_an_audit_in_a_notebook_escapes_names(model):
     assert repr(audit) == "<Audit of <script> on digits>"
     html = audit._repr_html_()
     assert html.count("<li>") == len(audit.findings)
-    changed = type(audit)("<b>", "<i>", (), {"model": {"why": "<u>"}}, {}, {})
+    changed = type(audit)("<b>", "<i>", (), {"model": Unfit("<u>")}, {}, {})
     assert "<u>" not in changed._repr_html_()
     assert "&lt;u&gt;" in changed._repr_html_()
     assert "&lt;script&gt;" in audit.write_page("page.html").read_text()

@@ -11,11 +11,14 @@ from scipy.stats import binomtest
 from torch import nn
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.audit import measure, same_class_pairs
+from neuronal.experiments.audit import Network, Scaling, Segments, measure, same_class_pairs
 from neuronal.experiments.compare import Share
 from neuronal.experiments.environment import environment
 from neuronal.experiments.subject import chosen_rows, from_files, subject
 from neuronal.models.registry import create_model
+from neuronal.probes.boundary_distance import BoundaryDistance
+from neuronal.probes.contrast import Contrast
+from neuronal.probes.dead_units import DeadUnits
 from neuronal.probes.score import score
 from neuronal.report.audit import Audit, audit_page, audit_sentences
 from neuronal.report.render_html import render_html
@@ -38,11 +41,11 @@ def test_every_section_of_a_piecewise_linear_network(digits, neuron):
     model = small(neuron)
     before = copy.deepcopy(model.state_dict())
     found = measure(model, digits, rows=40, pairs=4).sections
-    assert not [name for name, one in found.items() if one.get("why") and name != "segments"]
+    assert not [name for name, one in found.items() if getattr(one, "why", None) and name != "segments"]
     assert found["score"] != {}
-    assert found["model"]["inputs"] == 40
-    assert (found["scaling"]["verdict"] == "certified") == (neuron == "zero_bias")
-    assert found["scaling"]["breaks"] or neuron == "zero_bias"
+    assert found["model"].inputs == 40
+    assert (found["scaling"].verdict == "certified") == (neuron == "zero_bias")
+    assert found["scaling"].breaks or neuron == "zero_bias"
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.training
 
@@ -55,8 +58,8 @@ def test_numbers_are_those_of_the_probes(digits):
 
 def test_what_does_not_apply_says_why(digits):
     found = measure(small("implicit_bias"), digits, rows=20).sections
-    assert "ImplicitBias" in found["activity"]["why"]
-    assert found["contrast"]["accuracy"]
+    assert "ImplicitBias" in found["activity"].why
+    assert found["contrast"].accuracy
     sentences = audit_sentences(found, "digits")
     assert any(sentence.startswith("Not measured: activity") for sentence in sentences)
 
@@ -76,18 +79,18 @@ def test_models_that_do_not_fit(digits):
 
 def test_sentences_follow_the_numbers():
     sections = {
-        "model": {"parameters": 1, "layers": {}, "inputs": 50},
+        "model": Network(parameters=1, layers={}, inputs=50),
         "score": {"accuracy": 0.5, "loss": 1.0},
-        "contrast": {"multipliers": [1.0, 0.1], "accuracy": [0.5, 0.5], "kept": [1.0, 1.0]},
-        "scaling": {"verdict": "certified", "degree": 1.0, "breaks": []},
-        "dead_units": {"dead": 2, "units": 10, "layers": []},
-        "segments": {"certified": {"count": 9, "total": 10, "interval": [0.6, 0.98]}, "refuted": 1, "unknown": 0},
-        "boundary_distance": {"unit": 0.0, "other": 0.3, "binding": 1.0, "rows": 5},
+        "contrast": Contrast((1.0, 0.1), (0.5, 0.5), (1.0, 1.0)),
+        "scaling": Scaling("certified", "", 1.0, ()),
+        "dead_units": DeadUnits(10, 2, ()),
+        "segments": Segments(Share(9, 10), refuted=1, unknown=0),
+        "boundary_distance": BoundaryDistance(unit=0.0, other=0.3, binding=1.0, rows=5),
     }
     text = "\n".join(audit_sentences(sections, "x"))
     facts = ("50.0% of 50", "every input has the same class", "power 1", "2 of 10", "two winners", "0.3", "90.0%")
     assert [fact for fact in facts if fact not in text] == []
-    sections["contrast"] = {"multipliers": [1.0, 0.1], "accuracy": [0.5, 0.2], "kept": [1.0, 0.4]}
+    sections["contrast"] = Contrast((1.0, 0.1), (0.5, 0.2), (1.0, 0.4))
     assert "40.0% of the inputs" in "\n".join(audit_sentences(sections, "x"))
 
 
