@@ -161,7 +161,7 @@ class Bounds:
 
     def __init__(self, program: Program, *, dtype: torch.dtype, promise: Promise, spare: float = 1.0):
         self.dtype, self.promise = dtype, promise
-        self.u, self.v = spare * UNIT[dtype], spare * 2.0**-24 if promise == "float32" else 0.0
+        self.u, self.v = spare * UNIT[dtype], spare * UNIT[torch.float32] if promise == "float32" else 0.0
         self.tiny = max(torch.finfo(dtype).tiny, torch.finfo(torch.float32).tiny if self.v else 0.0)
         self.program = program.to(dtype)
         self.steps = self.program.steps
