@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import pytest
 import torch
@@ -151,19 +152,20 @@ def test_hulls(name):
         assert not check(tampered(c, parts=c.evidence.parts[1:]), model)
 
 
-def cut_hull(model, name):
-    """A certificate that needed cuts where the network bends."""
+@cache
+def cut_hull(name):
+    """Points whose certificate needs cuts where the network bends."""
+    model = network(name)
     sets = same_class_sets(model, inputs(name, 200), 4, 15)
     found = (certify_hull(model, points, budget=Budget(bounds=1)) for points in sets)
-    return next(c for c in found if c.verdict == "certified" and any(map(len, c.evidence.cuts)))
+    return next(c.evidence.points for c in found if c.verdict == "certified" and any(map(len, c.evidence.cuts)))
 
 
 @pytest.mark.parametrize("promise", ["real", "float32"])
 @pytest.mark.parametrize("name", ["clamp", "pooled", "residual"])
 def test_cut_hulls(name, promise):
     model = network(name)
-    c = cut_hull(model, name)
-    c = certify_hull(model, c.evidence.points, budget=Budget(bounds=1), promise=promise)
+    c = certify_hull(model, cut_hull(name), budget=Budget(bounds=1), promise=promise)
     assert check(c, model)
     assert not check(c, negative(model))
     cuts = c.evidence.cuts

@@ -53,8 +53,9 @@ def test_norms_of_convolutions(conv):
             conv.weight.data.fill_(1.0)
         exact, bound = jacobian_norm(conv, x), lipschitz_bound(conv, x.unsqueeze(0)).bound
         assert exact <= bound
-        # The norm that is looked for is rounded too.
-        assert exact <= exported_constant(conv, x.unsqueeze(0)) * (1 + 1e-12)
+        if seed in (0, 4):
+            # The norm that is looked for is rounded too. Each is exported anew, which takes a quarter of a second.
+            assert exact <= exported_constant(conv, x.unsqueeze(0)) * (1 + 1e-12)
         if max(conv.stride) == max(conv.dilation) == 1 and any(conv.padding):
             # The grid of frequencies loses 1.3 percent a dimension, the border of a small image some more.
             assert bound < 1.25 * exact
