@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
@@ -92,6 +93,14 @@ def takes(monkeypatch):
         return action
 
     return make
+
+
+@contextmanager
+def undrawn():
+    """Figures are empty: drawing takes longer than all the rest of a page; tests/report and tests/golden look at figures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda self, file, **_: file.write("<svg></svg>"))
+        yield
 
 
 @pytest.fixture(scope="session")

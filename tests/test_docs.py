@@ -37,11 +37,20 @@ PRINTS = {
         r"of total area (1\.0|0\.99999)",
     ],
     "implicit_bias.md": [],
+    "python.md": [
+        "fcn on digits, 2 seeds",
+        r"^\{'neuron': 'standard', 'seed': 0, 'loss': ",
+        r"^runs/mine/report\.html$",
+        r"^0\.\d+ True$",
+        r"of 200 test inputs of digits are classified right",
+        r"^certified$",
+    ],
 }
 
 
 @pytest.mark.parametrize("page", sorted(name for name, code in CODE.items() if code and name != "training.md"))
-def test_a_page_does_what_it_says(page, capsys):
+def test_a_page_does_what_it_says(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     if page == "convert.md":
         vision()
     names = {}

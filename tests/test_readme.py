@@ -7,11 +7,15 @@ from tests.conftest import ROOT
 TEXT = (ROOT / "README.md").read_text()
 
 
-def test_the_python_example_runs(capsys):
+def test_the_python_example_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     example = "\n".join(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
     exec(example, {})
-    accuracy = float(capsys.readouterr().out.split()[0])
-    assert 0.3 < accuracy <= 1
+    out = capsys.readouterr().out
+    (accuracy,) = re.findall(r"^(\d\.\d+) [\[(]", out, re.MULTILINE)
+    assert 0.3 < float(accuracy) <= 1
+    assert "cnn on digits, 2 seeds" in out
+    assert (tmp_path / "runs/digits-cnn/report.html").is_file()
 
 
 def test_the_two_commands_come_first():

@@ -9,29 +9,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from neuronal.api import audit, compare
     from neuronal.convert.checkpoint import load_model, save_model
     from neuronal.convert.convert import Change, Conversion, convert, to_standard
     from neuronal.convert.fold import fold_batch_norm
-    from neuronal.experiments.compare import Comparison, compare
     from neuronal.experiments.recipe import Recipe
     from neuronal.experiments.record import Record
     from neuronal.experiments.run import run, trained
     from neuronal.experiments.sweep import Study, sweep
     from neuronal.models.registry import create_model, list_models
     from neuronal.nn.families import FAMILIES, Family
+    from neuronal.report.audit import Audit
+    from neuronal.report.comparison import Comparison
 
 __version__ = "0.1.0"
 
 _HOME = {
     "FAMILIES": "nn.families",
+    "Audit": "report.audit",
     "Change": "convert.convert",
-    "Comparison": "experiments.compare",
+    "Comparison": "report.comparison",
     "Conversion": "convert.convert",
     "Family": "nn.families",
     "Recipe": "experiments.recipe",
     "Record": "experiments.record",
     "Study": "experiments.sweep",
-    "compare": "experiments.compare",
+    "audit": "api",
+    "compare": "api",
     "convert": "convert.convert",
     "create_model": "models.registry",
     "fold_batch_norm": "convert.fold",
@@ -46,6 +50,7 @@ _HOME = {
 
 __all__ = [
     "FAMILIES",
+    "Audit",
     "Change",
     "Comparison",
     "Conversion",
@@ -53,6 +58,7 @@ __all__ = [
     "Recipe",
     "Record",
     "Study",
+    "audit",
     "compare",
     "convert",
     "create_model",

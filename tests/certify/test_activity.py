@@ -356,3 +356,28 @@ def test_a_unit_that_is_exactly_zero_is_dead_for_the_checker_too(bend):
     certificate = certify_activity(model, (-torch.ones(2), torch.ones(2)))
     assert certificate.evidence.layers[0].dead_on_box == (0,)
     assert check(certificate, model)
+
+
+def test_a_leaky_relu_of_slope_0_rounds_nothing_for_the_checker_too():
+    model = nn.Sequential(nn.Linear(1, 1), nn.PReLU(init=0.0), nn.Linear(1, 2, bias=False), nn.ReLU(), nn.Linear(2, 2))
+    with torch.no_grad():
+        model[0].weight.fill_(-1.0)
+        model[0].bias.zero_()
+    certificate = certify_activity(model, (torch.ones(1), 2 * torch.ones(1)))
+    assert certificate.evidence.layers[0].dead_on_box == (0, 1)
+    assert check(certificate, model)
+
+
+@pytest.mark.parametrize(("slope", "shift"), [(0.5, -0.6), (-0.5, -0.1), (1.5, -1.6)])
+def test_the_checkers_interval_behind_a_bend_is_as_narrow_as_it_can_be(slope, shift):
+    """On [-1, 1] a leaky ReLU is at least the smaller of -slope and 0, a tenth above which the second unit is dead."""
+    model = nn.Sequential(nn.Linear(1, 1), nn.LeakyReLU(slope), nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 2)).double()
+    with torch.no_grad():
+        model[0].weight.fill_(1.0)
+        model[0].bias.zero_()
+        model[2].weight.copy_(torch.tensor([[0.0], [-1.0]]))
+        model[2].bias.copy_(torch.tensor([1.0, shift]))
+    certificate = certify_activity(model, (-torch.ones(1), torch.ones(1)))
+    assert certificate.verdict == "certified"
+    assert certificate.evidence.layers[0].dead_on_box == (1,)
+    assert check(certificate, model)

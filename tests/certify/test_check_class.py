@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import pytest
 import torch
@@ -151,19 +152,20 @@ def test_hulls(name):
         assert not check(tampered(c, parts=c.evidence.parts[1:]), model)
 
 
-def cut_hull(model, name):
-    """A certificate that needed cuts where the network bends."""
+@cache
+def cut_hull(name):
+    """Points whose certificate needs cuts where the network bends."""
+    model = network(name)
     sets = same_class_sets(model, inputs(name, 200), 4, 15)
     found = (certify_hull(model, points, budget=Budget(bounds=1)) for points in sets)
-    return next(c for c in found if c.verdict == "certified" and any(map(len, c.evidence.cuts)))
+    return next(c.evidence.points for c in found if c.verdict == "certified" and any(map(len, c.evidence.cuts)))
 
 
 @pytest.mark.parametrize("promise", ["real", "float32"])
 @pytest.mark.parametrize("name", ["clamp", "pooled", "residual"])
 def test_cut_hulls(name, promise):
     model = network(name)
-    c = cut_hull(model, name)
-    c = certify_hull(model, c.evidence.points, budget=Budget(bounds=1), promise=promise)
+    c = certify_hull(model, cut_hull(name), budget=Budget(bounds=1), promise=promise)
     assert check(c, model)
     assert not check(c, negative(model))
     cuts = c.evidence.cuts
@@ -229,6 +231,29 @@ def test_balls(name, norm):
         assert check(c, model)
         assert not check(tampered(c, radius=c.evidence.radius * 1.5), model)
         assert not check(c, negative(model))
+
+
+AVERAGES = {
+    "a small window": (nn.AvgPool2d(2, stride=18), (1, 20, 20)),
+    "adaptive": (nn.AdaptiveAvgPool2d((2, 2)), (3, 20, 20)),
+    "a mean": (Does(lambda x: x.mean((2, 3))), (20, 5, 5)),
+    "a sum": (Does(lambda x: x.sum(3)), (20, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("norm", [2, "inf"])
+@pytest.mark.parametrize("name", AVERAGES)
+def test_averages_are_confirmed_however_near_a_tie(name, norm):
+    """The roundings counted are those of the numbers an output reads, not of all there are."""
+    average, shape = AVERAGES[name]
+    model, x = nn.Sequential(average, nn.Flatten()), torch.ones(shape)
+    certified = 0
+    for lead in torch.logspace(-6, -1, 20):
+        x[0, 0, :2] = 1 + lead
+        c = certify_ball(model, x, norm=norm, promise="float32")
+        certified += c.verdict == "certified"
+        assert c.verdict == "unknown" or check(c, model)
+    assert certified > 3
 
 
 def test_a_function_without_a_rule_is_named():

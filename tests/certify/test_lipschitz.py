@@ -53,8 +53,9 @@ def test_norms_of_convolutions(conv):
             conv.weight.data.fill_(1.0)
         exact, bound = jacobian_norm(conv, x), lipschitz_bound(conv, x.unsqueeze(0)).bound
         assert exact <= bound
-        # The norm that is looked for is rounded too.
-        assert exact <= exported_constant(conv, x.unsqueeze(0)) * (1 + 1e-12)
+        if seed in (0, 4):
+            # The norm that is looked for is rounded too. Each is exported anew, which takes a quarter of a second.
+            assert exact <= exported_constant(conv, x.unsqueeze(0)) * (1 + 1e-12)
         if max(conv.stride) == max(conv.dilation) == 1 and any(conv.padding):
             # The grid of frequencies loses 1.3 percent a dimension, the border of a small image some more.
             assert bound < 1.25 * exact
@@ -254,3 +255,43 @@ def test_balls_have_one_class_and_are_confirmed_but_not_of_other_weights(name):
         for parameter in model.parameters():
             parameter.mul_(3)
     assert not check(certificate, model)
+
+
+def test_balls_are_confirmed_however_near_a_tie():
+    certified = 0
+    for gap in torch.logspace(-10, -4, 13).tolist():
+        model = nn.Linear(2, 2).double()
+        with torch.no_grad():
+            model.weight.copy_(torch.eye(2))
+            model.bias.copy_(torch.tensor([1e6 + gap, 1e6], dtype=torch.float64))
+        certificate = certify_lipschitz_ball(model, torch.zeros(2).double())
+        certified += certificate.verdict == "certified"
+        assert certificate.verdict == "unknown" or check(certificate, model)
+    assert certified > 3
+
+
+SMALL_IMAGES = {
+    "convolution": nn.Conv2d(1, 4, 3),
+    "padded": nn.Conv2d(1, 4, 3, padding=1),
+    "dilated": nn.Conv2d(1, 4, 2, dilation=2, stride=2),
+    "pool": nn.Sequential(nn.Conv2d(1, 4, 1), nn.MaxPool2d(3, stride=2, padding=1)),
+    "wide pool": nn.Sequential(nn.Conv2d(1, 4, 1), nn.MaxPool2d(3, stride=1)),
+    "dilated pool": nn.Sequential(nn.Conv2d(1, 4, 1), nn.MaxPool2d(2, stride=1, dilation=2)),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_IMAGES)
+def test_balls_of_small_images_are_confirmed(name):
+    """Their border is most of them: the sums of a convolution are those of the taps that lie inside."""
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x = torch.randn(1, 4, 4)
+        body = copy.deepcopy(SMALL_IMAGES[name])
+        for part in body.modules():
+            if isinstance(part, nn.Conv2d):
+                part.reset_parameters()
+        model = nn.Sequential(body, nn.ReLU(), nn.Flatten())
+        model.append(nn.Linear(model(x.unsqueeze(0)).shape[1], 3))
+        certificate = certify_lipschitz_ball(model, x)
+        assert certificate.verdict == "certified"
+        assert check(certificate, model)

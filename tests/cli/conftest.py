@@ -3,6 +3,7 @@
 import pytest
 
 from neuronal.cli.app import main
+from tests.conftest import undrawn
 
 
 @pytest.fixture(autouse=True)
@@ -10,6 +11,8 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NEURONAL_CACHE", str(tmp_path / "cache"))
+    with undrawn():
+        yield
 
 
 @pytest.fixture

@@ -102,9 +102,9 @@ FORGED = [
 def test_a_record_with_a_right_checksum_and_wrong_contents_is_set_aside(run_folder, call, change):
     cell = cell_of(run_folder)
     write_sealed(cell, read_sealed(cell) | change)
-    code, _, err = call(f"report {run_folder}")
+    code, out, err = call(f"report {run_folder}")
     assert code == 0, err
-    assert "1 of 2 cells are not finished" in err
+    assert "1 of 2 cells are not finished" in out
     assert [file.name for file in cell.parent.glob("*.damaged1")] == [f"{cell.stem}.damaged1"]
 
 

@@ -22,8 +22,8 @@ BAD = {
     "compare --seeds 0-99999999999": "--seeds takes at most",
     "compare --widths 0 --model fcn": "widths need",
     "compare --holdout 0.999": "holdout 0.999 of 1,297",
-    "compare --name .": "--name needs a folder below --out, got '.'",
-    "compare --name \udcff": "--name needs a folder below --out",
+    "compare --name .": "name needs to be that of a folder below out, got '.'",
+    "compare --name \udcff": "name needs to be that of a folder below out",
     "compare --data mnist": "neuronal data fetch mnist",
     "report nowhere": "study.json",
     "train digits --set resized_crop=null,1": "--set resized_crop needs numbers",
@@ -64,7 +64,7 @@ BAD = {
     "certify activity net.safetensors --data levy": "shape (1,)",
     "certify scaling broken.safetensors": "NaN",
     "audit broken.safetensors --data digits": "NaN",
-    "audit net.safetensors --data digits --rows 0": "--rows",
+    "audit net.safetensors --data digits --rows 0": "at least 1 of rows",
 }
 SHAPE = {"num_classes": 10, "in_chans": 1, "img_size": 8}
 

@@ -1,5 +1,7 @@
 """A process reads a dataset once, until its files or its tensors change."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -34,6 +36,14 @@ def test_a_comparison_reads_and_hashes_its_data_once(root, tmp_path, reads, hash
     assert len(sweep(study, tmp_path / "run")) == 4
     assert len(sweep(study, tmp_path / "run")) == 4
     assert (reads, hashes) == (["mnist"], ["mnist"])
+
+
+def test_threads_get_one_dataset(root, reads):
+    write_set(root, num_train=100)
+    with ThreadPoolExecutor(4) as threads:
+        loaded = list(threads.map(load, ["mnist"] * 8))
+    assert all(data is loaded[0] for data in loaded)
+    assert reads == ["mnist"]
 
 
 def test_a_changed_file_is_read_again(root, reads):

@@ -11,13 +11,16 @@ from scipy.stats import binomtest
 from torch import nn
 
 from neuronal.data.catalogue import load
-from neuronal.experiments.audit import audit, same_class_pairs
+from neuronal.experiments.audit import Network, Scaling, Segments, measure, same_class_pairs
 from neuronal.experiments.compare import Share
 from neuronal.experiments.environment import environment
 from neuronal.experiments.subject import chosen_rows, from_files, subject
 from neuronal.models.registry import create_model
+from neuronal.probes.boundary_distance import BoundaryDistance
+from neuronal.probes.contrast import Contrast
+from neuronal.probes.dead_units import DeadUnits
 from neuronal.probes.score import score
-from neuronal.report.audit import audit_page, audit_sentences
+from neuronal.report.audit import Audit, audit_page, audit_sentences
 from neuronal.report.render_html import render_html
 
 SHAPE = {"num_classes": 10, "in_chans": 1, "img_size": 8}
@@ -37,59 +40,64 @@ def small(neuron="standard", **options):
 def test_every_section_of_a_piecewise_linear_network(digits, neuron):
     model = small(neuron)
     before = copy.deepcopy(model.state_dict())
-    found = audit(model, digits, rows=40, pairs=4).sections
-    assert not [name for name, one in found.items() if one.get("why") and name != "segments"]
+    found = measure(model, digits, rows=40, pairs=4).sections
+    assert not [name for name, one in found.items() if getattr(one, "why", None) and name != "segments"]
     assert found["score"] != {}
-    assert found["model"]["inputs"] == 40
-    assert (found["scaling"]["verdict"] == "certified") == (neuron == "zero_bias")
-    assert found["scaling"]["breaks"] or neuron == "zero_bias"
+    assert found["model"].inputs == 40
+    assert (found["scaling"].verdict == "certified") == (neuron == "zero_bias")
+    assert found["scaling"].breaks or neuron == "zero_bias"
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.training
 
 
 def test_numbers_are_those_of_the_probes(digits):
     model = small()
-    found = audit(model, digits, rows=10_000, pairs=0).sections
+    found = measure(model, digits, rows=10_000, pairs=0).sections
     assert found["score"] == score(model, digits.test)
 
 
 def test_what_does_not_apply_says_why(digits):
-    found = audit(small("implicit_bias"), digits, rows=20).sections
-    assert "ImplicitBias" in found["activity"]["why"]
-    assert found["contrast"]["accuracy"]
+    found = measure(small("implicit_bias"), digits, rows=20).sections
+    assert "ImplicitBias" in found["activity"].why
+    assert found["contrast"].accuracy
     sentences = audit_sentences(found, "digits")
     assert any(sentence.startswith("Not measured: activity") for sentence in sentences)
 
 
 def test_models_that_do_not_fit(digits):
     with pytest.raises(ValueError, match="does not take inputs"):
-        audit(create_model("cnn", "standard", num_classes=10, in_chans=3, img_size=8), digits)
+        measure(create_model("cnn", "standard", num_classes=10, in_chans=3, img_size=8), digits)
     with pytest.raises(ValueError, match="10 classes"):
-        audit(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), digits)
+        measure(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), digits)
     with pytest.raises(ValueError, match="regression"):
-        audit(small(), load("levy"))
+        measure(small(), load("levy"))
+    with pytest.raises(ValueError, match="with parameters, got a Flatten without any"):
+        measure(nn.Flatten(), digits)
+    with pytest.raises(ValueError, match="at least 1 of rows and 0 of pairs, got 0 and 200"):
+        measure(small(), digits, rows=0)
 
 
 def test_sentences_follow_the_numbers():
     sections = {
-        "model": {"parameters": 1, "layers": {}, "inputs": 50},
+        "model": Network(parameters=1, layers={}, inputs=50),
         "score": {"accuracy": 0.5, "loss": 1.0},
-        "contrast": {"multipliers": [1.0, 0.1], "accuracy": [0.5, 0.5], "kept": [1.0, 1.0]},
-        "scaling": {"verdict": "certified", "degree": 1.0, "breaks": []},
-        "dead_units": {"dead": 2, "units": 10, "layers": []},
-        "segments": {"certified": {"count": 9, "total": 10, "interval": [0.6, 0.98]}, "refuted": 1, "unknown": 0},
-        "boundary_distance": {"unit": 0.0, "other": 0.3, "binding": 1.0, "rows": 5},
+        "contrast": Contrast((1.0, 0.1), (0.5, 0.5), (1.0, 1.0)),
+        "scaling": Scaling("certified", "", 1.0, ()),
+        "dead_units": DeadUnits(10, 2, ()),
+        "segments": Segments(Share(9, 10), refuted=1, unknown=0),
+        "boundary_distance": BoundaryDistance(unit=0.0, other=0.3, binding=1.0, rows=5),
     }
     text = "\n".join(audit_sentences(sections, "x"))
     facts = ("50.0% of 50", "every input has the same class", "power 1", "2 of 10", "two winners", "0.3", "90.0%")
     assert [fact for fact in facts if fact not in text] == []
-    sections["contrast"] = {"multipliers": [1.0, 0.1], "accuracy": [0.5, 0.2], "kept": [1.0, 0.4]}
+    sections["contrast"] = Contrast((1.0, 0.1), (0.5, 0.2), (1.0, 0.4))
     assert "40.0% of the inputs" in "\n".join(audit_sentences(sections, "x"))
 
 
 def test_the_page_holds_everything_and_escapes(digits):
-    answer = audit(small(), digits, rows=20, pairs=0).to_json() | {"environment": environment()}
-    page = render_html(audit_page("<b>net</b>", "digits", digits.classes, answer))
+    found = measure(small(), digits, rows=20, pairs=0)
+    made = Audit("<b>net</b>", "digits", digits.classes, found.sections, found.seconds, environment())
+    page = render_html(audit_page(made))
     assert "<b>net</b>" not in page
     assert "&lt;b&gt;net" in page
     assert page.count("<svg") == 2

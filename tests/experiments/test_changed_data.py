@@ -9,7 +9,7 @@ from PIL import Image
 from neuronal.cli import app as cli
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Study
-from neuronal.experiments.compare import compare
+from neuronal.experiments.compare import estimates
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import sweep
 from neuronal.experiments.work import Work
@@ -62,11 +62,11 @@ def test_changed_data_are_noticed_and_unchanged_ones_are_not(study, tmp_path, ma
     assert changed.data != first.data
     assert changed.epochs[0]["loss"] != first.epochs[0]["loss"]
     with pytest.raises(ValueError, match=r"needs records of the same data, but .*own.* changed between"):
-        compare([first, replace(changed, seed=1)])
+        estimates([first, replace(changed, seed=1)])
     # Records of before there were checksums say nothing of their data.
     old = Record.from_json({name: value for name, value in first.to_json().items() if name != "data"})
     assert old == replace(first, data="")
-    assert compare([old, replace(changed, seed=1)])
+    assert estimates([old, replace(changed, seed=1)])
 
 
 def test_a_report_says_that_the_data_have_changed(tmp_path, monkeypatch, capsys):
@@ -75,10 +75,12 @@ def test_a_report_says_that_the_data_have_changed(tmp_path, monkeypatch, capsys)
     words = "compare --data own.csv --model mlp1 --epochs 1 --neurons standard --seeds 0"
     assert cli.main(words.split()) == 0
     assert cli.main(["report", "runs/own-mlp1"]) == 0
-    assert "changed" not in capsys.readouterr().err
+    assert "changed" not in capsys.readouterr().out
     table(tmp_path / "own.csv", 0.5)
     assert cli.main(["report", "runs/own-mlp1"]) == 0
-    assert "the data at own.csv have changed since" in capsys.readouterr().err
+    said = "The data at own.csv have changed since"
+    assert said in capsys.readouterr().out
+    assert said in (tmp_path / "runs/own-mlp1/report.html").read_text()
     assert cli.main(words.split()) == 0
     assert "the data at own.csv have changed since" in " ".join(capsys.readouterr().err.split())
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from neuronal.experiments.compare import METRICS, compare, difference, estimate
+from neuronal.experiments.compare import METRICS, difference, estimate, estimates
 from neuronal.experiments.record import Failure
 
 
@@ -44,7 +44,7 @@ def test_intervals_hold_for_all_comparisons_at_once(quick_records):
 
     def shown():
         records = [with_accuracy(quick_records[0], s, random.normal(0.9, 0.01), f) for s in range(3) for f in families]
-        return any(row.against_baseline["accuracy"].is_shown for row in compare(records).rows[1:])
+        return any(row.against_baseline["accuracy"].is_shown for row in estimates(records)[1:])
 
     # Neurons that do not differ are said to differ in at most 5% of studies, plus three standard errors of 400 trials.
     assert np.mean([shown() for _ in range(400)]) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
@@ -53,9 +53,11 @@ def test_intervals_hold_for_all_comparisons_at_once(quick_records):
 def test_records_of_different_experiments_are_not_mixed(quick_records):
     other = replace(quick_records[1], recipe=replace(quick_records[1].recipe, lr=7))
     with pytest.raises(ValueError, match="records of one experiment, got different recipes for zero_bias"):
-        compare([quick_records[0], other])
-    with pytest.raises(ValueError, match="each cell once, got standard with seed 0 twice"):
-        compare([quick_records[0], quick_records[0]])
+        estimates([quick_records[0], other])
+    with pytest.raises(ValueError, match="each trial once, got standard with seed 0 twice"):
+        estimates([quick_records[0], quick_records[0]])
+    with pytest.raises(ValueError, match="needs records, got none"):
+        estimates([])
 
 
 def test_rows_group_by_neuron_and_failures_are_named_not_averaged(quick_records):
@@ -63,33 +65,29 @@ def test_rows_group_by_neuron_and_failures_are_named_not_averaged(quick_records)
     records = [with_accuracy(record, seed, 0.9 + seed / 100) for seed in range(3)]
     records += [with_accuracy(record, seed, 0.95, "zero_bias") for seed in range(2)]
     failed = replace(records[-1], seed=2, metrics={}, probes={}, failure=Failure(7, 0.1, "the loss became nan"))
-    comparison = compare([*records, failed])
-    standard, zero_bias = comparison.rows
+    standard, zero_bias = rows = estimates([*records, failed])
     assert standard.estimates["accuracy"].mean == pytest.approx(0.91)
     assert zero_bias.estimates["accuracy"].num_seeds == 2
     assert zero_bias.failed == {2: "the loss became nan"}
     assert zero_bias.against_baseline["accuracy"].mean == pytest.approx(0.045)
     assert standard.against_baseline == {}
-    assert comparison.best("accuracy") is zero_bias
-    only = compare([failed])
-    assert only.rows[0].estimates == {}
-    assert only.best("accuracy") is None
+    assert [row.family for row in rows] == ["standard", "zero_bias"]
+    assert estimates([failed])[0].estimates == {}
 
 
 def test_probes_that_were_not_run_leave_their_metric_out(quick_records):
     bare = [replace(record, probes={}) for record in quick_records]
-    assert set(compare(bare).rows[0].estimates) == {"accuracy", "parameters"}
-    assert set(compare(quick_records).rows[0].estimates) == {metric.key for metric in METRICS} - {"rmse"}
+    assert set(estimates(bare)[0].estimates) == {"accuracy", "parameters"}
+    assert set(estimates(quick_records)[0].estimates) == {metric.key for metric in METRICS} - {"rmse"}
 
 
 def test_a_count_of_next_to_nothing_gives_no_metric(quick_records):
     """As somebody may write it into a record: shares of it are infinite."""
     odd = {"dead_units": {"units": 1e-320, "dead": 3, "layers": []}}
     records = [replace(record, probes=odd) for record in quick_records]
-    assert set(compare(records).rows[0].estimates) == {"accuracy", "parameters"}
+    assert set(estimates(records)[0].estimates) == {"accuracy", "parameters"}
 
 
 def test_without_the_baseline_there_are_no_differences(quick_records):
-    alone = compare(record for record in quick_records if record.recipe.family == "zero_bias")
-    assert alone.baseline is None
-    assert alone.rows[0].against_baseline == {}
+    (alone,) = estimates([record for record in quick_records if record.recipe.family == "zero_bias"])
+    assert alone.against_baseline == {}

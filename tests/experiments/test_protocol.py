@@ -10,11 +10,10 @@ import torch
 
 from neuronal.cli import app as cli
 from neuronal.data.catalogue import load
-from neuronal.experiments.compare import compare
 from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import read, write
 from neuronal.experiments.run import check, run
-from neuronal.report.words import findings
+from neuronal.report.comparison import Comparison
 from neuronal.train.log import read_log
 
 run_module = import_module("neuronal.experiments.run")
@@ -54,7 +53,7 @@ def test_published_training_goes_by_the_test_data_and_says_so(stopping, request,
     said = "go by the TEST data"
     assert said in write(record, tmp_path).read_text()
     assert read(next(tmp_path.iterdir())) == record
-    assert findings(compare([record]), [record], {}, ())[0] == f"Protocol published: {PROTOCOLS['published']}."
+    assert Comparison.from_records([record]).findings[0] == f"Protocol published: {PROTOCOLS['published']}."
     request.getfixturevalue("other_test")
     assert run(published, 0).epochs != record.epochs
 

@@ -10,15 +10,13 @@ from rich.console import Console
 
 from neuronal.cli import app as cli
 from neuronal.data.catalogue import load
-from neuronal.experiments.cells import Study
-from neuronal.experiments.compare import compare
 from neuronal.experiments.first_look import LEVY
 from neuronal.experiments.run import check, run, trained
+from neuronal.report.comparison import Comparison
 from neuronal.report.page import page
 from neuronal.report.render_html import render_html
 from neuronal.report.render_terminal import rich_table
 from neuronal.report.terminal import comparison_table
-from neuronal.report.words import findings
 
 QUICK = replace(LEVY, epochs=30, seeds=(0, 1))
 
@@ -59,16 +57,16 @@ def test_early_stopping_goes_by_the_loss():
 
 
 def test_tables_words_and_pages_speak_of_rmse_where_lower_is_better(records, tmp_path):
-    comparison = compare(records)
-    means = {row.family: row.estimates["rmse"].mean for row in comparison.rows}
+    comparison = Comparison.from_records(records)
+    means = {row.family: row.estimates["rmse"].mean for row in comparison.neurons}
     assert means["farkas"] == pytest.approx(np.mean([records[1].metrics["rmse"], records[3].metrics["rmse"]]))
     best = min(means, key=means.get)
     assert (comparison.measure, comparison.best("rmse").family) == ("rmse", best)
     with (tmp_path / "out").open("w") as file:
-        Console(file=file, width=80).print(rich_table(comparison_table(comparison, {}, "title")))
-    said = findings(comparison, records, {}, ())
+        Console(file=file, width=80).print(rich_table(comparison_table(comparison)))
+    said = comparison.findings
     assert f"{best}, {means[best]:.4g} ± " in said[0]
-    text = render_html(page(Study(QUICK, ("standard", "farkas")), load("levy"), records, comparison, {}))
+    text = render_html(page(comparison))
     for shown in (" ".join(said), (tmp_path / "out").read_text(), text):
         assert "RMSE" in shown
         assert "ccuracy" not in shown

@@ -333,3 +333,40 @@ def test_a_model_that_treats_one_row_in_another_way_is_told_whichever_row_is_zer
         model.inner[0].weight.data = direction.view(1, 3)
         with pytest.raises(NotPiecewiseLinear, match="was not understood"):
             lower(model, torch.randn(2, 3))
+
+
+ONE_ROW = {
+    "negated": lambda x, y: -y,
+    "negated where no probe is": lambda x, y: y - 2 * y * (x[:, :1] - 1e6).relu(),
+    "moved numbers": lambda x, y: y.flip(1),
+    "another slope": lambda x, y: F.leaky_relu(y, 0.01),
+    "another mean": lambda x, y: y.mean(1, keepdim=True) + 0 * y,
+    "nothing of the input": lambda x, y: torch.ones(1, 2, dtype=x.dtype),
+    "another weight in its last digit": lambda x, y: y * (1 + 2**-52),
+}
+
+
+@pytest.mark.parametrize("how", ONE_ROW)
+def test_a_model_with_other_steps_for_one_row_is_refused_whatever_its_outputs_are(how):
+    """The outputs of the network are 0 at all probes: only its steps tell."""
+
+    class Other(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)).double()
+            self.inner[0].bias.data -= 1e6
+
+        def forward(self, x):
+            y = self.inner(x).relu()
+            return ONE_ROW[how](x, y) if len(x) == 1 else y + 0 * y
+
+    model = Other()
+    with pytest.raises(NotPiecewiseLinear):
+        lower(model, torch.randn(2, 3))
+    assert not model(torch.randn(100, 3).double()).any()
+
+
+def test_steps_are_the_same_whatever_way_torch_takes_for_one_row():
+    """A bias is added inside of a product or after it, numbers are copied or not: the contiguity of one row decides."""
+    agrees(nn.Sequential(Does(lambda x: x[:, 1:]), nn.Linear(9, 2).double()), (4, 9))
+    agrees(Does(lambda x: x[:, 1:].transpose(1, 2).reshape(len(x), -1) + x[:, 1:].reshape(len(x), -1)), (5, 4))

@@ -10,8 +10,7 @@ from neuronal_papers.judge import VERSION
 from neuronal_papers.pages import findings_page
 from neuronal_papers.registry import PAPERS, reproductions
 from neuronal_papers.reproduce import read_result, reproduce, with_checksum, write_result
-from tests.conftest import ROOT
-from tests.neuronal_papers.conftest import undrawn
+from tests.conftest import ROOT, undrawn
 from tests.neuronal_papers.toy import ACCURACY, AREAS
 
 RESULTS, PAGES = ROOT / "results", ROOT / "docs" / "findings"

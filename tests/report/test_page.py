@@ -9,19 +9,21 @@ import pytest
 
 from neuronal.core.doctor import browser
 from neuronal.data.catalogue import load
-from neuronal.experiments.compare import compare
+from neuronal.experiments.cost import Costs
 from neuronal.experiments.record import Failure
 from neuronal.experiments.sweep import Study
 from neuronal.probes.dead_units import DeadUnits, Layer
+from neuronal.report.comparison import Comparison
 from neuronal.report.page import page
 from neuronal.report.render_html import render_html
 from neuronal.train.timing import StepTime
 
-COSTS = {"standard": StepTime(0.001, 1, 1, 1), "zero_bias": StepTime(0.001, 0.97, 0.9, 1.1)}
+TIMES = {"standard": StepTime(0.001, 1, 1, 1), "zero_bias": StepTime(0.001, 0.97, 0.9, 1.1)}
 
 
-def draw(study, records, data=None):
-    return render_html(page(study, data or load("digits"), records, compare(records), COSTS))
+def draw(study, records):
+    steps = {one.fingerprint(): TIMES[one.family] for one in study.variants() if one.family in TIMES}
+    return render_html(page(Comparison.from_records(records, study=study, step_times=Costs(steps, {}))))
 
 
 class Reader(HTMLParser):
@@ -81,17 +83,18 @@ def test_the_best_is_marked_and_dead_units_are_means(quick_study, quick_records)
     assert "<td>5.0</td><td>50.0</td><td>5, 5</td>" in text
 
 
-def test_text_from_outside_is_escaped(quick_study, quick_records):
+def test_text_from_outside_is_escaped(quick_study, quick_records, monkeypatch):
     evil = "<script>alert('$x$')</script>&"
     data = load("digits")
     data = replace(data, name=evil, classes=(evil, *data.classes[1:]), source=evil)
+    monkeypatch.setattr("neuronal.report.comparison.load", lambda name: data)
     recipe = replace(quick_study.recipe, name=evil, model=evil)
     records = [
         replace(r, recipe=replace(r.recipe, family=evil + r.recipe.family), environment={evil: evil})
         for r in quick_records
     ]
     failed = replace(records[0], seed=7, failure=Failure(1, 0.1, evil), metrics={}, probes={})
-    text = draw(Study(recipe, (evil + "standard", evil + "zero_bias")), [*records, failed], data)
+    text = draw(Study(recipe, (evil + "standard", evil + "zero_bias")), [*records, failed])
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     Reader().feed(text)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from neuronal.experiments.compare import compare
+from neuronal.experiments.cost import Costs
 from neuronal.experiments.record import Failure
+from neuronal.report.comparison import Comparison
 from neuronal.report.render_terminal import print_blocks
 from neuronal.report.terminal import Bars, comparison_table
 from neuronal.train.loop import Epoch
@@ -21,7 +22,8 @@ def test_the_table_fits_eighty_columns_with_the_longest_names(quick_records):
     records = [replace(r, recipe=replace(r.recipe, family=names[r.recipe.family])) for r in quick_records]
     records = [replace(r, metrics={**r.metrics, "parameters": 25_557_032}) for r in records]
     screen = console()
-    print_blocks(screen, [comparison_table(compare(records), {"implicit_bias": StepTime(1, 12.345, 1, 1)}, "title")])
+    times = Costs({records[1].recipe.fingerprint(): StepTime(1, 12.345, 1, 1)}, {})
+    print_blocks(screen, [comparison_table(Comparison.from_records(records, step_times=times))])
     text = screen.file.getvalue()
     assert "…" not in text
     row = next(line for line in text.splitlines() if "implicit_bias" in line)

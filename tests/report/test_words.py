@@ -1,13 +1,11 @@
 from dataclasses import replace
 
-from neuronal.experiments.compare import compare
+from neuronal.experiments.cost import Costs
 from neuronal.experiments.record import Failure
 from neuronal.probes.contrast import Contrast
 from neuronal.probes.zero_image import ZeroImage
-from neuronal.report.words import findings
+from neuronal.report.comparison import Comparison
 from neuronal.train.timing import StepTime
-
-CLASSES = tuple("0123456789")
 
 
 def planted(records, accuracies):
@@ -15,8 +13,10 @@ def planted(records, accuracies):
     return [replace(r, metrics={**r.metrics, "accuracy": a}) for r, a in zip(records, accuracies, strict=True)]
 
 
-def say(records, costs=None):
-    return findings(compare(records), records, costs or {}, CLASSES)
+def say(records, times=None):
+    steps = {record.recipe.fingerprint(): (times or {}).get(record.recipe.family) for record in records}
+    found = {key: time for key, time in steps.items() if time}
+    return Comparison.from_records(records, step_times=Costs(found, {})).findings
 
 
 def test_a_clear_difference_is_called_one_and_noise_is_not(quick_records):

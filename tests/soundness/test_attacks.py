@@ -16,6 +16,7 @@ from neuronal.certify import (
     certify_lipschitz_ball,
     certify_scaling,
     certify_segment,
+    certify_segments,
     check,
 )
 from neuronal.certify.certificate import Certificate
@@ -170,6 +171,42 @@ def test_the_checker_of_scaling_looks_at_one_row_too():
     assert check(certificate, honest)
     other = Model(lambda layer, x: layer(x) + (1.0 if len(x) == 1 else 0.0), EYE)
     assert not check(certificate, other)
+
+
+class OneRow(nn.Module):
+    """Minus itself for a single row, where no probe comes to lie."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = linear(EYE, [0.0, 0.0]).double()
+
+    def forward(self, x):
+        y = self.inner(x)
+        return torch.where((x[:, :1] - 500).abs() < 1, -y, y) if len(x) == 1 else y
+
+
+class ManyRows(OneRow):
+    """Minus itself for many rows, more than any probe has."""
+
+    def forward(self, x):
+        return -self.inner(x) if len(x) > 20 else self.inner(x)
+
+
+def test_nothing_is_certified_of_another_network_for_one_row_wherever_it_differs():
+    model, a = OneRow(), torch.tensor([500.0, 1.0]).double()
+    batch, _ = model(a.expand(2, 2)).argmax(1)
+    assert model(a.unsqueeze(0)).argmax(1) != batch
+    assert certify_segment(model, a, 2 * a).verdict == "unknown"
+    assert certify_hull(model, torch.stack([a, 2 * a])).verdict == "unknown"
+    assert certify_ball(model, a).verdict == "unknown"
+    assert certify_cone(model, torch.stack([a, 2 * a])).verdict == "unknown"
+
+
+def test_a_class_is_the_same_for_each_vertex_alone_and_for_all_at_once():
+    model, a = ManyRows(), torch.tensor([[5.0, 1.0]]).double().repeat(30, 1)
+    assert {one.verdict for one in certify_segments(model, a[:5], 2 * a[:5])} == {"certified"}
+    assert {one.verdict for one in certify_segments(model, a, 2 * a)} == {"unknown"}
+    assert certify_hull(model, a).verdict == "unknown"
 
 
 def test_a_model_that_squeezes_its_output_is_not_misread():

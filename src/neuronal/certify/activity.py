@@ -16,7 +16,7 @@ from neuronal.certify.statement import network_activity
 from neuronal.certify.units import Units, is_as_named, ungrouped, units_of
 from neuronal.core.inference import call_on_copy, check_finite, evaluating
 from neuronal.geometry.lowering import lower
-from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum, evaluate
+from neuronal.geometry.program import Convolution, Dense, Kink, Program, Scale, Step, Sum
 from neuronal.geometry.tracer import watching_relus
 from neuronal.nn.farkas import FarkasLayer
 from neuronal.nn.farkas_block import FarkasResidual
@@ -302,13 +302,12 @@ def _dead(program: Program, data: Tensor, dims: list[int]) -> list[tuple[int, ..
     relus = [step for step in program.steps if isinstance(step.op, Kink) and step.op.is_layer]
     dim_of = {step.output: dim for step, dim in zip(relus, dims, strict=True)}
     ever: dict[int, Tensor] = {}
+
+    def look(step: Step, inputs: list[Tensor]) -> None:
+        if step.output in dim_of:
+            on = (_units_first(inputs[0], dim_of[step.output]) > 0).any(2).any(0)
+            ever[step.output] = ever.get(step.output, torch.zeros_like(on)) | on
+
     for rows in data.double().cpu().split(ROWS):
-        live = {0: rows}
-        for step in program.steps:
-            live[step.output] = evaluate(step.op, *(live[i] for i in step.inputs))
-            if step.output in dim_of:
-                on = (_units_first(live[step.output], dim_of[step.output]) > 0).any(2).any(0)
-                ever[step.output] = ever.get(step.output, torch.zeros_like(on)) | on
-            for i in step.frees:
-                del live[i]
+        program(rows, look)
     return [tuple((~on).nonzero().flatten().tolist()) for on in ever.values()]

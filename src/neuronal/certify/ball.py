@@ -23,7 +23,7 @@ from neuronal.certify.radius import largest_radius
 from neuronal.certify.statement import ball
 from neuronal.core.inference import call_on_copy, evaluating
 from neuronal.geometry.lowering import NotPiecewiseLinear
-from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum
+from neuronal.geometry.program import Affine, Concat, Copy, Kink, Maximum, Program, Step, Sum, follow
 
 SPARE = 0.999  # of the largest radius found is stated, so that a checker with other constants can prove it as well
 ROUNDINGS = 2.0  # each rounding is counted so often, for the same reason
@@ -152,12 +152,13 @@ class _Ball:
         rows = torch.cat([self.x.view(1, -1), torch.eye(size, dtype=torch.float64, device=self.x.device)])
         rows = rows.view(-1, *self.x.shape)
         self.back = Backward(self.bounds, self.x, radius, is_box=self.norm == "inf", places=self.places)
-        live = {0: self._form(rows, torch.zeros_like(rows[:1]))}
-        for step in self.bounds.steps[: self.bounds.end]:
-            form = live[step.output] = self._apply(step, [live[i] for i in step.inputs])
+
+        def apply(step: Step, forms: list[_Form]) -> _Form:
+            form = self._apply(step, forms)
             self.back.tell(step, (form.size + form.rest) * (1 + 1e-9))
-            for i in step.frees:
-                del live[i]
+            return form
+
+        live = follow(self.bounds.steps[: self.bounds.end], {0: self._form(rows, torch.zeros_like(rows[:1]))}, apply)
         last = live[self.bounds.steps[-1].inputs[0] if self.bounds.head is not None else self.bounds.program.output]
         lead = self._lead(last)
         if watch:

@@ -85,6 +85,7 @@ from neuronal.geometry.program import (
     Scale,
     Step,
     Sum,
+    follow,
 )
 
 OWN = 2.0**-53  # unit roundoff of float64, in which all proofs are computed or checked
@@ -160,7 +161,7 @@ class Bounds:
 
     def __init__(self, program: Program, *, dtype: torch.dtype, promise: Promise, spare: float = 1.0):
         self.dtype, self.promise = dtype, promise
-        self.u, self.v = spare * UNIT[dtype], spare * 2.0**-24 if promise == "float32" else 0.0
+        self.u, self.v = spare * UNIT[dtype], spare * UNIT[torch.float32] if promise == "float32" else 0.0
         self.tiny = max(torch.finfo(dtype).tiny, torch.finfo(torch.float32).tiny if self.v else 0.0)
         self.program = program.to(dtype)
         self.steps = self.program.steps
@@ -228,7 +229,7 @@ class Bounds:
         off = (off * (1 + 4 * self.u)).to(self.dtype)
         off = off * (1 + 4 * self.u) + 4 * self.u * given.abs() * (off > 0)
         live = {0: Band((given - off).flatten(0, 1), (given + off).flatten(0, 1))}
-        self._walk(live, self.steps[: self.bends], count)
+        follow(self.steps[: self.bends], live, lambda step, bands: self._apply(step, bands, count))
         return {i: self._image(band, count, size, roundings) for i, band in live.items()}
 
     def _image(self, band: Band, vertices: int, simplices: int, roundings: int) -> Images:
@@ -250,7 +251,7 @@ class Bounds:
         vertices = corners.shape[1]
         weights = corners.to(self.dtype).permute(1, 2, 0)
         live = {i: self._part(image, rows, weights) for i, image in images.items()}
-        self._walk(live, self.steps[self.bends : self.end], vertices)
+        follow(self.steps[self.bends : self.end], live, lambda step, bands: self._apply(step, bands, vertices))
         if self.head is not None:
             low = self._head_margins(live[self.steps[-1].inputs[0]], classes, vertices)
         else:
@@ -268,12 +269,6 @@ class Bounds:
                 vertex.addcmul_(w[k], ends[k])
         shape = (vertices * simplices, *ends.shape[2:])
         return Band((centre - radius).view(shape), (centre + radius).view(shape))
-
-    def _walk(self, live: dict[int, Band], steps: tuple[Step, ...], vertices: int) -> None:
-        for step in steps:
-            live[step.output] = self._apply(step, [live[i] for i in step.inputs], vertices)
-            for i in step.frees:
-                del live[i]
 
     def _apply(self, step: Step, bands: list[Band], vertices: int) -> Band:
         op, band = step.op, bands[0]

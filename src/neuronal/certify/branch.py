@@ -90,11 +90,20 @@ class Prover:
         )
 
 
-def classes_of(model: nn.Module, x: Tensor, prover: Prover) -> Tensor:
-    """The classes the model itself predicts, in its own precision."""
+def classes_of(model: nn.Module, x: Tensor, prover: Prover, *, rows: int = 256) -> Tensor:
+    """The classes the model itself predicts, in its own precision, for so many inputs at once."""
     with evaluating(model):
         x = x.to(prover.program.device, prover.dtype)
-        return torch.cat([call_on_copy(model, part).argmax(-1) for part in x.split(256)])
+        return torch.cat([call_on_copy(model, part).argmax(-1) for part in x.split(rows)])
+
+
+def classes_of_each(model: nn.Module, x: Tensor, prover: Prover) -> tuple[Tensor, Tensor]:
+    """The classes the model predicts for each input alone, and whether it predicts the same for many at once.
+
+    What a certificate names its class by: nothing is said of inputs where the two differ.
+    """
+    alone = classes_of(model, x, prover, rows=1)
+    return alone, alone == classes_of(model, x, prover)
 
 
 def combine(points: Tensor, rows: Tensor, weights: Tensor) -> Tensor:

@@ -301,9 +301,7 @@ class _Relus(TorchDispatchMode):
         super().__init__()
         self.look = look
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ in ("relu", "relu_"):
             self.look(result.clone())

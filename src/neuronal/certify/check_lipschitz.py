@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, require
 from neuronal.certify.exported import Mark, leaves, walk
 from neuronal.certify.statement import ball
-from neuronal.core.inference import call_on_copy
+from neuronal.core.inference import Arguments, call_on_copy
 
 TOLERANCES = 1e-11, 1e-9
 # The maker's constants are a little above the true ones, and so may these be.
@@ -76,7 +76,7 @@ def exported_constant(model: nn.Module, x: Tensor) -> float | None:
 class _Call:
     """An operation of the graph: its arguments by name, and the sizes of tensors."""
 
-    def __init__(self, given: dict[str, Any], node: fx.Node):
+    def __init__(self, given: Arguments, node: fx.Node):
         self.given, self.node, self.size = given, node, _size(node)
 
     def __getitem__(self, name: str) -> Any:
@@ -137,22 +137,26 @@ def _convolution(call: _Call) -> float:
         places = tuple(slice(0, d * (k - 1) + 1, d) for d, k in zip(call["dilation"], part.shape[2:], strict=True))
         spread[(slice(None), slice(None), *places)] = part
         symbols = torch.fft.fftn(spread, dim=list(range(2, spread.dim()))).flatten(2).permute(2, 0, 1)
-        positions = list(range(2, part.dim()))
-        sums = part.abs().sum([0, *positions]).max() * part.abs().sum([1, *positions]).max()
         taps = zip(part.shape[2:], call["stride"], call["dilation"], strict=True)
         seen = prod(ceil(k / s) if d == 1 else k for k, s, d in taps)
-        best = max(best, min(_top(symbols), sqrt(float(sums)), sqrt(seen) * _top(part.flatten(1))))
-    return call.by * best
+        best = max(best, min(_top(symbols), sqrt(seen) * _top(part.flatten(1))))
+    return call.by * min(best, _schur(call, "input", weight=weight.abs(), bias=None))
+
+
+def _schur(call: _Call, name: str, **absolute: Any) -> float:
+    """The norm of a linear map is at most that of its absolute weights' largest row sum and largest column sum."""
+    target: Any = call.node.target
+    with torch.enable_grad():
+        device = next((t.device for t in absolute.values() if isinstance(t, Tensor)), None)
+        x = torch.ones(call.size_of(name), dtype=torch.float64, device=device, requires_grad=True)
+        rows = target(**call.given | absolute | {name: x})
+        (columns,) = torch.autograd.grad(rows.sum(), x)
+    return sqrt(float(rows.max() * columns.max()))
 
 
 def _weighed(call: _Call) -> float:
-    """Linear with no negative weight: the norm is at most that of the largest row sum and the largest column sum."""
-    target: Any = call.node.target
-    with torch.enable_grad():
-        x = torch.ones(call.size_of("self"), dtype=torch.float64, requires_grad=True)
-        rows = target(**call.given | {"self": x})
-        (columns,) = torch.autograd.grad(rows.sum(), x)
-    return call.by * sqrt(float(rows.max() * columns.max()))
+    """Linear with no negative weight."""
+    return call.by * _schur(call, "self")
 
 
 def _sum(call: _Call) -> float:
@@ -166,19 +170,27 @@ def _product(call: _Call) -> float:
 
 
 def _max_pool(call: _Call) -> float:
-    if any(d != 1 for d in call["dilation"]):
-        raise ValueError("dilated")
-    size, stride = call["kernel_size"], call["stride"] or call["kernel_size"]
-    return call.by * sqrt(prod(ceil(k / s) for k, s in zip(size, stride, strict=True)))
+    rank = len(call["kernel_size"])
+    options = (
+        (list(call[name]) or list(call["kernel_size"])) for name in ("kernel_size", "stride", "padding", "dilation")
+    )
+    windows = [
+        [range(o * s - p, o * s - p + k * d, d) for o in range(out)]
+        for out, k, s, p, d in zip(call.size[-rank:], *options, strict=True)
+    ]
+    return call.by * _uses(windows, call.size_of("self"))
 
 
 def _adaptive_max_pool(call: _Call) -> float:
+    sizes = zip(call.size_of("self")[-2:], call["output_size"], strict=True)
+    windows = [[range(i * n // out, -(-(i + 1) * n // out)) for i in range(out)] for n, out in sizes]
+    return call.by * _uses(windows, call.size_of("self"))
+
+
+def _uses(windows: list[list[range]], size: tuple[int, ...]) -> float:
     """A number is in as many windows as its places along each dimension are."""
-    places = []
-    for n, out in zip(call.size_of("self")[-2:], call["output_size"], strict=True):
-        windows = [range(i * n // out, -(-(i + 1) * n // out)) for i in range(out)]
-        places.append(max(sum(j in window for window in windows) for j in range(n)))
-    return call.by * sqrt(prod(places))
+    places = zip(windows, size[-len(windows) :], strict=True)
+    return sqrt(prod(max(sum(j in window for window in along) for j in range(n)) for along, n in places))
 
 
 def _batch_norm(call: _Call) -> float:

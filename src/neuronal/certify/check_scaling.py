@@ -14,7 +14,7 @@ from torch import Tensor, fx, nn
 from neuronal.certify.certificate import OTHER_STATEMENT, Certificate, require
 from neuronal.certify.exported import Mark, leaves, walk
 from neuronal.certify.statement import scaling
-from neuronal.core.inference import call_on_copy
+from neuronal.core.inference import Arguments, call_on_copy
 from neuronal.core.precision import all_digits
 
 
@@ -116,7 +116,7 @@ FIRST |= {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2")}
 ADDED = {"convolution": "bias", "addmm": "self", "baddbmm": "self"}
 
 
-def _power(name: str, given: dict[str, Any], node: fx.Node) -> Any:
+def _power(name: str, given: Arguments, node: fx.Node) -> Any:
     powers = {v.of for v in leaves(given) if isinstance(v, Power)}
     if name in ("item", "_local_scalar_dense", "nonzero", "masked_select"):
         raise NoPower(name)
@@ -169,32 +169,32 @@ def _same(values: list[Any]) -> Power:
     return Power(power)
 
 
-def _batch_norm(given: dict[str, Any]) -> Power:
+def _batch_norm(given: Arguments) -> Power:
     if given.get("training"):
         raise NoPower("statistics of the batch")
     return _same([given["input"], given["running_mean"], given["bias"]])
 
 
-def _without_eps(given: dict[str, Any]) -> Power:
+def _without_eps(given: Arguments) -> Power:
     if given["eps"] != 0 or _of(given["bias"]) != 0:
         raise NoPower("eps")
     return Power(Fraction(0))
 
 
-def _attention(given: dict[str, Any]) -> Power:
+def _attention(given: Arguments) -> Power:
     if _of(given["query"]) + _of(given["key"]) != 0:
         raise NoPower("attention")
     return Power(_of(given["value"]))
 
 
-def _uncoupled(given: dict[str, Any]) -> Power:
+def _uncoupled(given: Arguments) -> Power:
     coupling: Tensor = given["coupling"]
     if coupling.any():
         raise NoPower("coupling")
     return Power(_of(given["a"]))
 
 
-def _raised(given: dict[str, Any]) -> Power:
+def _raised(given: Arguments) -> Power:
     return Power(_of(given["self"]) * Fraction(given["exponent"]))
 
 

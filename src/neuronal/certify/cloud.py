@@ -66,9 +66,7 @@ class Cloud:
         return self
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         name = func.__name__.removesuffix("_") if not func.__name__.startswith("__") else func.__name__
         result = _by_rule(name, *args, **(kwargs or {}))
         is_in_place = name != func.__name__ or (kwargs or {}).get("inplace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,17 +63,39 @@ def copied(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
     return rule
 
 
-def averaged(func: Callable[..., Tensor], rank: int | None = None) -> Callable[..., Cloud]:
-    """Linear with weights that are never negative; an output reads at most all numbers, or the last ``rank`` dimensions."""
+def averaged(func: Callable[..., Tensor], window: Callable[..., int]) -> Callable[..., Cloud]:
+    """Linear with weights that are never negative; ``window`` says how many numbers an output reads at most."""
 
     def rule(x: Cloud, *args: Any, **kwargs: Any) -> Cloud:
         def apply(row: Tensor) -> Tensor:
             return func(row, *args, **kwargs)
 
-        terms = x.radius.numel() if rank is None else x.radius.shape[-rank:].numel()
-        return x.affine(apply, apply, 0.0, terms + 1).note("positions", x)
+        return x.affine(apply, apply, 0.0, window(x, *args, **kwargs) + 1).note("positions", x)
 
     return rule
+
+
+def _of_sum(func: Callable[..., Tensor]) -> Callable[..., int]:
+    """Every number is read once."""
+    return lambda x, *args, **kwargs: x.radius.numel() // func(x.radius, *args, **kwargs).numel()
+
+
+def _of_pool(rank: int) -> Callable[..., int]:
+    return lambda x, kernel_size, *_, **__: math.prod(_tuple(kernel_size, rank))
+
+
+def _of_adaptive_pool(rank: int) -> Callable[..., int]:
+    """Position i of n of m reads from floor(i m / n) to ceil((i + 1) m / n)."""
+
+    def window(x: Cloud, output_size: Any) -> int:
+        sizes = zip(_tuple(output_size, rank), x.radius.shape[-rank:], strict=True)
+        return math.prod(1 if n is None else m // n + 2 for n, m in sizes)
+
+    return window
+
+
+def _tuple(value: Any, rank: int) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, Sequence) else (value,) * rank
 
 
 def weighted(func: Callable[..., Tensor]) -> Callable[..., Cloud]:
@@ -163,28 +186,31 @@ def lines(x: Cloud, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def relu(x: Cloud, inplace: bool = False, *, is_layer: bool = False) -> Cloud:
-    """Between two parallel lines; or, where the radius is most of it, anywhere in [0, high]."""
-    low, high = x.range()
-    lam, mu = lines(x, low, high)
-    radius, half = lam * x.radius + mu, high / 2 * UP
-    if x.has_corners:
-        is_flat = (mu > 0) & (radius > half)
-        lam, mu = torch.where(is_flat, 0.0, lam), torch.where(is_flat, half, mu)
-        radius = torch.where(is_flat, half, radius)
-    result = x.like(x.moved(lambda row: lam * row, mu), radius * UP)
-    return result.bent_from([x], 0.0, low, high, high > -low, is_layer=is_layer)
+    return _bent(x, 0.0, 0.0, is_layer=is_layer)
 
 
 def kink(x: Cloud, slope: Any) -> Cloud:
-    """slope x + (1 - slope) relu(x), the second between two parallel lines."""
+    # The network rounds its slope and one product, of which nothing is lost where it is exactly 0, or the slope 0, 1 or -1.
+    size = abs(torch.as_tensor(slope, dtype=x.radius.dtype))
+    off = (12 * OWN * (1 + size) + 3 * x.unit * size) * x.size_bound + torch.where(x.size_bound > 0, TINY, 0.0)
+    return _bent(x, slope, torch.where((size == 0) | (size == 1), 0.0, off), is_layer=False)
+
+
+def _bent(x: Cloud, slope: Any, off: Any, *, is_layer: bool) -> Cloud:
+    """slope x + (1 - slope) relu(x), the second between two parallel lines; or, where narrower, anywhere it can be."""
     low, high = x.range()
     lam, mu = lines(x, low, high)
-    line, rest = slope + (1 - slope) * lam, abs(1 - slope) * mu
-    # The network rounds its slope and one product, of which nothing is lost where it is exactly 0.
-    off = (12 * OWN * (1 + abs(slope)) + 3 * x.unit * abs(slope)) * x.size_bound
-    off = off + torch.where(x.size_bound > 0, TINY, 0.0)
-    result = x.like(x.moved(lambda row: line * row, (1 - slope) * mu), (line.abs() * x.radius + rest + off) * UP)
-    return result.bent_from([x], slope, low, high, high > -low, is_layer=False)
+    line, shift = slope + (1 - slope) * lam, (1 - slope) * mu
+    radius = line.abs() * x.radius + shift.abs()
+    if x.has_corners:
+        ends = torch.stack(torch.broadcast_tensors(low.clamp(max=0) * slope, high.clamp(min=0), torch.zeros_like(low)))
+        least, most = ends.amin(0), ends.amax(0)
+        half = (most - least) / 2 * UP
+        is_flat = (mu > 0) & (radius > half)
+        line, shift = torch.where(is_flat, 0.0, line), torch.where(is_flat, (most + least) / 2, shift)
+        radius = torch.where(is_flat, half, radius)
+    result = x.like(x.moved(lambda row: line * row, shift), (radius + off) * UP)
+    return result.bent_from([x], slope, low, high, high > -low, is_layer=is_layer)
 
 
 def prelu(x: Cloud, weight: Tensor) -> Cloud:
@@ -279,9 +305,6 @@ def _below_all(x: Cloud, behind: int, before: int, after: int) -> Cloud:
 
 
 def _pool(rank: int) -> Callable[..., Cloud]:
-    def tuple_of(value: Any) -> tuple[int, ...]:
-        return tuple(value) if isinstance(value, Sequence) else (value,) * rank
-
     def rule(
         x: Cloud,
         kernel_size: Any,
@@ -293,10 +316,10 @@ def _pool(rank: int) -> Callable[..., Cloud]:
     ) -> Cloud:
         if return_indices:
             raise NoRule("The checker has no rule for max pooling with indices.")
-        k, p, d = tuple_of(kernel_size), tuple_of(padding), tuple_of(dilation)
+        k, p, d = _tuple(kernel_size, rank), _tuple(padding, rank), _tuple(dilation, rank)
         if (any(p) or ceil_mode) and not (x.size_bound < FAR).all():
             raise NoRule(f"The checker has no rule for padding of values as large as {FAR:g}.")
-        s = k if stride is None or stride == [] else tuple_of(stride)
+        s = k if stride is None or stride == [] else _tuple(stride, rank)
         # What torch itself makes of the sizes says how far windows reach over the end.
         shape = F.__dict__[f"max_pool{rank}d"](x.radius, k, s, p, d, ceil_mode).shape[-rank:]
         sizes = list(shape)
@@ -330,8 +353,7 @@ def _adaptive_max_pool(rank: int) -> Callable[..., Cloud]:
     def rule(x: Cloud, output_size: Any, return_indices: bool = False) -> Cloud:
         if return_indices:
             raise NoRule("The checker has no rule for max pooling with indices.")
-        sizes = tuple(output_size) if isinstance(output_size, Sequence) else (output_size,) * rank
-        for i, wanted in enumerate(sizes):
+        for i, wanted in enumerate(_tuple(output_size, rank)):
             d = x.dim() - rank + i
             m = x.radius.shape[d]
             n = m if wanted is None else wanted
@@ -397,9 +419,12 @@ RULES: dict[str, Callable[..., Any]] = {name: copied(getattr(Tensor, name)) for 
 RULES |= {name: weighted(getattr(F, name)) for name in ("linear", "conv1d", "conv2d", "conv3d")}
 RULES |= {f"max_pool{n}d": _pool(n) for n in (1, 2, 3)}
 RULES |= {f"adaptive_max_pool{n}d": _adaptive_max_pool(n) for n in (1, 2, 3)} | {"amax": amax}
-RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d"), n) for n in (1, 2, 3)}
-RULES |= {f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d"), n) for n in (1, 2, 3)}
-RULES |= {"mean": averaged(torch.mean), "sum": averaged(torch.sum), "cat": cat, "pad": pad}
+RULES |= {f"avg_pool{n}d": averaged(getattr(F, f"avg_pool{n}d"), _of_pool(n)) for n in (1, 2, 3)}
+RULES |= {
+    f"adaptive_avg_pool{n}d": averaged(getattr(F, f"adaptive_avg_pool{n}d"), _of_adaptive_pool(n)) for n in (1, 2, 3)
+}
+RULES |= {name: averaged(f, _of_sum(f)) for name, f in (("mean", torch.mean), ("sum", torch.sum))}
+RULES |= {"cat": cat, "pad": pad}
 RULES |= {"add": add, "sub": sub, "mul": mul, "div": div, "true_divide": div, "neg": lambda x: mul(x, -1.0)}
 RULES |= {"__add__": add, "__radd__": lambda x, y: add(x, y), "__sub__": sub, "__mul__": mul, "__rmul__": mul}
 RULES |= {"__rsub__": lambda x, y: add(mul(x, -1.0), y), "__truediv__": div, "__neg__": lambda x: mul(x, -1.0)}

@@ -63,14 +63,9 @@ def _keeps(call: Call) -> Fraction:
     return call.degree(name)
 
 
-@_for("max min")
-def _extreme(call: Call) -> Fraction:
-    return call.join("self", *(["other"] if "other" in call.arguments else []))
-
-
-@_for("maximum minimum fmax fmin")
-def _larger(call: Call) -> Fraction:
-    return call.join("self", "other")
+@_for("max min maximum minimum fmax fmin cat stack masked_fill constant_pad_nd")
+def _joined(call: Call) -> Fraction:
+    return call.join(*(name for name in ("self", "other", "value", "tensors") if name in call.arguments))
 
 
 @_for("add sub rsub")
@@ -78,11 +73,6 @@ def _sum(call: Call) -> Fraction:
     other = call["other"]
     is_eps = isinstance(other, float) and 0 < abs(other) < 1e-2
     return call.join("self", "other", kind="eps" if is_eps else "constant")
-
-
-@_for("cat stack")
-def _joined(call: Call) -> Fraction:
-    return call.join("tensors")
 
 
 @_for("where")
@@ -95,11 +85,6 @@ def _where(call: Call) -> Fraction:
 def _lerp(call: Call) -> Fraction:
     _needs_none(call, "weight")
     return call.join("self", "end")
-
-
-@_for("masked_fill constant_pad_nd")
-def _filled(call: Call) -> Fraction:
-    return call.join("self", "value")
 
 
 @_for("_to_copy")
@@ -146,36 +131,38 @@ def _needs_none(call: Call, name: str) -> None:
 # Signs, comparisons, places of maxima: scaling changes nothing.
 
 
-@_for("sign sgn isnan isinf isfinite argmax argmin argsort")
+@_for("sign sgn isnan isinf isfinite argmax argmin argsort gt lt ge le eq ne")
 def _unchanged(call: Call) -> Fraction:
-    call.degree()
+    call.join(*(name for name in ("self", "other") if name in call.arguments))
     return NONE
 
 
-@_for("gt lt ge le eq ne")
-def _compared(call: Call) -> Fraction:
-    call.join("self", "other")
-    return NONE
+# Products and powers: the exponents of the arguments.
+
+POWERS: dict[str, dict[str, int | Fraction]] = {
+    "mul": {"self": 1, "other": 1},
+    "mm": {"self": 1, "mat2": 1},
+    "bmm": {"self": 1, "mat2": 1},
+    "mv": {"self": 1, "vec": 1},
+    "dot": {"self": 1, "tensor": 1},
+    "_trilinear": {"i1": 1, "i2": 1, "i3": 1},
+    "sqrt": {"self": Fraction(1, 2)},
+    "rsqrt": {"self": Fraction(-1, 2)},
+    "reciprocal": {"self": -1},
+    "square": {"self": 2},
+    "var": {"self": 2},
+}
 
 
-# Products.
-
-
-@_for("mul mm bmm mv dot")
+@_for(" ".join(POWERS))
 def _product(call: Call) -> Fraction:
-    other = next(n for n in ("other", "mat2", "vec", "tensor") if n in call.arguments)
-    return call.degree() + call.degree(other)
+    return sum((exponent * call.degree(name) for name, exponent in POWERS[call.name].items()), NONE)
 
 
 @_for("_prelu_kernel")
 def _prelu(call: Call) -> Fraction:
     _needs_none(call, "weight")
     return call.degree()
-
-
-@_for("_trilinear")
-def _trilinear(call: Call) -> Fraction:
-    return call.degree("i1") + call.degree("i2") + call.degree("i3")
 
 
 @_for("div")
@@ -186,19 +173,18 @@ def _quotient(call: Call) -> Fraction:
     return degree
 
 
-@_for("addmm baddbmm addbmm addmv")
-def _product_and_sum(call: Call) -> Fraction:
-    first = next(n for n in ("mat1", "batch1", "mat") if n in call.arguments)
-    second = next(n for n in ("mat2", "batch2", "vec") if n in call.arguments)
-    return _with_bias(call, call.degree(first) + call.degree(second), "self")
+BIASED = dict.fromkeys(("baddbmm", "addbmm"), ("batch1", "batch2", "self"))
+BIASED |= {
+    "addmm": ("mat1", "mat2", "self"),
+    "addmv": ("mat", "vec", "self"),
+    "convolution": ("input", "weight", "bias"),
+}
 
 
-@_for("convolution")
-def _convolution(call: Call) -> Fraction:
-    return _with_bias(call, call.degree("input") + call.degree("weight"), "bias")
-
-
-def _with_bias(call: Call, product: Fraction, name: str) -> Fraction:
+@_for(" ".join(BIASED))
+def _with_bias(call: Call) -> Fraction:
+    one, other, name = BIASED[call.name]
+    product = call.degree(one) + call.degree(other)
     bias = call[name]
     if bias is None:
         return product
@@ -213,35 +199,12 @@ def _with_bias(call: Call, product: Fraction, name: str) -> Fraction:
     return product
 
 
-# Powers.
-
-
 @_for("pow")
 def _power(call: Call) -> Fraction:
     exponent = call["exponent"]
     if isinstance(exponent, int | float):
         return call.degree() * Fraction(exponent)
     return _unknown(call)
-
-
-@_for("sqrt")
-def _root(call: Call) -> Fraction:
-    return call.degree() / 2
-
-
-@_for("rsqrt")
-def _inverse_root(call: Call) -> Fraction:
-    return -call.degree() / 2
-
-
-@_for("reciprocal")
-def _reciprocal(call: Call) -> Fraction:
-    return -call.degree()
-
-
-@_for("square var")
-def _square(call: Call) -> Fraction:
-    return 2 * call.degree()
 
 
 @_for("var_mean std_mean")

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from neuronal.certify.evidence import Break, Degree
-from neuronal.core.inference import memory
+from neuronal.core.inference import Arguments, memory
 from neuronal.geometry.tracer import Operation, Tracer, flat, tensors
 
 NONE, ONE = Fraction(0), Fraction(1)
@@ -47,9 +47,9 @@ UNFILLED = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_stri
 class Call(Operation):
     """One operation as a rule sees it, and the way to ask for degrees."""
 
-    def __init__(self, tracer: DegreeTracer, func: Any, args: Sequence[Any], kwargs: dict[str, Any]):
+    def __init__(self, tracer: DegreeTracer, func: Any, args: Sequence[Any], kwargs: Arguments):
         super().__init__(tracer, func, args, kwargs)
-        self.depends, self.breaks, self.notes_zero = tracer.depends, tracer.breaks_here, tracer.notes_zero
+        self.depends, self.breaks, self.notes_zero = tracer.depends, tracer.refuse, tracer.notes_zero
         self._degree_of = tracer.degree_of
         self._asked: set[str] = set()
         self.empty: dict[int, bool] = {}  # by the constant tensors it writes to
@@ -123,7 +123,8 @@ class DegreeTracer(Tracer):
         """The degree of a value that depends on the input; None for others."""
         return self.degrees[memory(value)] if self.depends(value) else None
 
-    def breaks_here(self, reason: str, kind: str) -> None:
+    def refuse(self, reason: str, kind: str) -> None:
+        self.is_random |= kind == "random"
         found = Break(self.path, self.module, reason, REPAIRS[kind])
         if found not in self.breaks:
             self.breaks.append(found)
@@ -132,18 +133,11 @@ class DegreeTracer(Tracer):
         if self.place not in self.zeros:
             self.zeros.append(self.place)
 
-    def leaves(self, name: str) -> None:
-        self.breaks_here(f"takes numbers that depend on the input out of torch ({name})", "control")
-
-    def draws(self, call: Call) -> None:
-        self.is_random = True
-        self.breaks_here(f"draws random numbers ({call.func.overloadpacket.__name__})", "random")
-
     def before(self, call: Call) -> None:
         targets = call.targets()
         call.empty = {id(t): self._is_empty(t) for t in targets if not self.depends(t)}
         if any(memory(t) in self.state for t in targets):
-            self.breaks_here(f"changes a parameter or buffer ({call.func.overloadpacket.__name__})", "state")
+            self.refuse(f"changes a parameter or buffer ({call.func.overloadpacket.__name__})", "state")
 
     def skip(self, call: Call) -> None:
         if call.name in UNFILLED:
@@ -176,10 +170,10 @@ class DegreeTracer(Tracer):
         before = self.degree_of(tensor)
         is_part = tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
         if before is None and memory(tensor) in self.state:
-            self.breaks_here("writes a value that depends on the input into a parameter or buffer", "state")
+            self.refuse("writes a value that depends on the input into a parameter or buffer", "state")
         elif is_part and before not in (None, degree):
-            self.breaks_here(f"writes degree {degree} into a tensor of degree {before}", "mixed")
+            self.refuse(f"writes degree {degree} into a tensor of degree {before}", "mixed")
         elif is_part and before is None and degree != 0 and not empty.get(id(tensor), True):
-            self.breaks_here(f"writes degree {degree} into a constant tensor", "constant")
+            self.refuse(f"writes degree {degree} into a constant tensor", "constant")
         self.remember(tensor)
         self.degrees[memory(tensor)] = degree

@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from neuronal.core.inference import Arguments
+
 
 class Mark:
     """What is known of a value that depends on the input."""
 
 
-Rule = Callable[[str, dict[str, Any], fx.Node], Any]
+Rule = Callable[[str, Arguments, fx.Node], Any]
 
 
 def walk(model: nn.Module, x: Tensor, mark: Mark, rule: Rule, whole: Sequence[Any] = ()) -> Any:

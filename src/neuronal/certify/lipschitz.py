@@ -20,7 +20,9 @@ from neuronal.certify.statement import ball
 from neuronal.certify.stretch import Stretch, stretched
 from neuronal.core.inference import check_module
 from neuronal.geometry.lowering import NotPiecewiseLinear, lower
+from neuronal.geometry.program import Step, follow
 
+ERROR = 3e-13  # of the largest logit, more than a checker that does not count step by step takes off
 TOLERANCE = 1e-9  # implicit-bias layers are solved to this; what is left is in the error
 
 
@@ -80,9 +82,10 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
     others = torch.cat([logits[:label], logits[label + 1 :]])
     margin = (logits[label] - others.max()).item()
     # Two logits together move by at most sqrt(2) times the whole, and so do their errors.
-    sure = margin - sqrt(2) * SPARE * found.error - 1e-15 * logits.abs().max().item()
+    error = found.error + ERROR * logits.abs().max().item()
+    sure = margin - sqrt(2) * SPARE * error
     radius = max(sure, 0.0) / (sqrt(2) * found.constant * SPARE * SPARE) if found.constant else inf
-    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, found.error)
+    evidence = LipschitzBall(x, label, 2, radius if sure > 0 else 0.0, margin, error)
     statement = ball(label, evidence.radius, 2)
     verdict: Verdict = "certified"
     reason = (
@@ -91,7 +94,7 @@ def certify_lipschitz_ball(model: nn.Module, x: Tensor) -> Certificate:
     reason += "the distance."
     if not sure > 0:
         statement, verdict = "the predicted class is the same around x", "unknown"
-        reason = f"The margin of {margin:.2e} at x itself is within rounding ({found.error:.1e})."
+        reason = f"The margin of {margin:.2e} at x itself is within rounding ({error:.1e})."
     return Certificate("ball", statement, verdict, "real", reason, evidence=evidence)
 
 
@@ -107,14 +110,14 @@ def _followed(model: nn.Module, x: Tensor) -> tuple[Lipschitz, Stretch]:
     except NotPiecewiseLinear as unfit:
         raise NotLipschitz(f"{unfit} Here also: tanh, sigmoid and implicit-bias layers.") from None
     x = x.detach().to(program.device, torch.float64)
-    live, steps = {0: Stretch(x, 1.0, 0.0)}, []
-    for step in program.steps:
-        given = [live[i] for i in step.inputs]
-        result = live[step.output] = stretched(step.op, given)
+    steps: list[Factor] = []
+
+    def apply(step: Step, given: list[Stretch]) -> Stretch:
+        result = stretched(step.op, given)
         before = max(one.constant for one in given)
         if abs(result.constant / before - 1) > 1e-6 if before else result.constant:
             steps.append(Factor(step.path, type(step.op).__name__.lower(), result.constant))
-        for i in step.frees:
-            del live[i]
-    found = live[program.output]
+        return result
+
+    found = follow(program.steps, {0: Stretch(x, 1.0, 0.0)}, apply)[program.output]
     return Lipschitz(found.constant, tuple(steps)), found

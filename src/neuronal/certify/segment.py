@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.certify.bounds import plain_arithmetic
-from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
+from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, classes_of_each, combine, search
 from neuronal.certify.certificate import Certificate, Promise
 from neuronal.certify.evidence import SegmentEvidence
 from neuronal.certify.question import check_promise, checked, classifier, own_dtype
@@ -69,17 +69,20 @@ class _Segments:
 
     def __init__(self, model: nn.Module, prover: Prover, points: Tensor, budget: Budget):
         self.model, self.prover, self.points, self.budget = model, prover, points, budget
-        ends = classes_of(model, points.flatten(0, 1), prover).view(-1, 2)
-        self.labels = ends[:, 0]
-        self.same = ends[:, 0] == ends[:, 1]
+        ends, is_sure = (t.view(-1, 2) for t in classes_of_each(model, points.flatten(0, 1), prover))
+        self.labels, self.is_sure = ends[:, 0], is_sure.all(1)
+        self.same = (ends[:, 0] == ends[:, 1]) & self.is_sure
 
     def certificates(self) -> list[Certificate]:
         found = iter(search(self.model, self.prover, self.points[self.same], self.labels[self.same], self.budget))
+        return [self._at_ends(i) or self._certificate(i, next(found)) for i in range(len(self.points))]
+
+    def _at_ends(self, i: int) -> Certificate | None:
+        """What the ends alone decide."""
+        if not self.is_sure[i]:
+            return self._answer("unknown", NEAR_TIE, None, self._evidence(i, Search()))
         refuted = torch.tensor([0.0, 1.0], dtype=torch.float64, device=self.points.device)
-        return [
-            self._certificate(i, next(found) if same else Search(witness=refuted))
-            for i, same in enumerate(self.same.tolist())
-        ]
+        return None if self.same[i] else self._refuted(i, Search(witness=refuted))
 
     def _certificate(self, i: int, found: Search) -> Certificate:
         how, why = "by bounds on {} parts", ""

@@ -7,7 +7,7 @@ from time import monotonic
 import torch
 from torch import Tensor, nn
 
-from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, combine, search
+from neuronal.certify.branch import NEAR_TIE, Budget, Prover, Search, classes_of, classes_of_each, combine, search
 from neuronal.certify.certificate import Certificate, Promise, Verdict
 from neuronal.certify.cuts import Cutter
 from neuronal.certify.evidence import ConeEvidence, Cut, HullEvidence
@@ -49,8 +49,10 @@ def certify_hull(
         return Certificate("hull", HULL, "unknown", promise, str(error))
     prover = Prover(program, own_dtype(model), promise)
     points = points.to(program.device)
-    seen = classes_of(model, points, prover)
+    seen, is_sure = classes_of_each(model, points, prover)
     differ = (seen != seen[0]).nonzero().flatten()
+    if not is_sure.all():
+        return Certificate("hull", HULL, "unknown", promise, NEAR_TIE)
     if len(differ):
         weights = torch.eye(len(points), dtype=torch.float64, device=points.device)[differ[0]]
         found = Search(witness=weights)

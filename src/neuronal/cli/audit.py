@@ -26,46 +26,16 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Measure and certify a model: contrast, zero image, dead units, distances, curvature, segments; write a page."""
-    from neuronal.core.files import make_writable, write_whole
-    from neuronal.data.catalogue import label_of
-    from neuronal.experiments.audit import audit as examined
-    from neuronal.experiments.environment import environment
-    from neuronal.experiments.subject import subject
-    from neuronal.report.audit import audit_page, audit_sentences
+    from neuronal.api import audit
     from neuronal.report.document import Bullets
-    from neuronal.report.render_html import render_html
     from neuronal.report.render_terminal import print_blocks
 
-    if rows < 1 or pairs < 0:
-        raise ValueError(f"--rows needs to be at least 1 and --pairs at least 0, got {rows} and {pairs}.")
-    folder = out / "audit"
-    make_writable(folder)
-    one = subject(source, data, scaling, named_values(model_option or [], "model-option"))
-    assert one.data is not None
-    errors = Console(stderr=True)
-    with errors.status("loading") as status:
-        found = examined(
-            one.model,
-            one.data,
-            rows=rows,
-            pairs=pairs,
-            seed=seed,
-            on_section=lambda name: status.update(name.replace("_", " ")),
-        )
-    answer = {"model": source, "data": data} | found.to_json() | {"environment": environment()}
-    label = label_of(data)
-    file = Path(source)
-    # Trainings all call their model model.safetensors; their folders differ.
-    named = (
-        f"{file.resolve().parent.name}-{file.stem}" if file.is_file() else source.replace(":", "-").replace("/", "-")
-    )
-    stem = f"{named}-{label}"
-    write_whole(folder / f"{stem}.json", json.dumps(answer, indent=1) + "\n")
-    page = folder / f"{stem}.html"
-    write_whole(page, render_html(audit_page(source, label, one.data.classes, answer)))
+    options = named_values(model_option or [], "model-option")
+    found = audit(source, data, rows=rows, pairs=pairs, scaling=scaling, model_options=options, seed=seed, out=out)
+    page = found.write_page()
     if as_json:
-        print(json.dumps(answer | {"report": str(page)}, indent=1))
+        print(json.dumps(found.to_json() | {"report": str(page)}, indent=1))
         return
     console = Console()
-    print_blocks(console, [Bullets(audit_sentences(answer["sections"], label))])
+    print_blocks(console, [Bullets(found.findings)])
     console.print(f"report: {escape(str(page))}", highlight=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.console import Console
 from neuronal.cli.errors import fail
 from neuronal.cli.options import AsJson, ModelOption, named_values, whole_numbers
 from neuronal.cli.screen import escape
+from neuronal.core.records import Json
 from neuronal.core.words import one_line
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _subject_and_inputs(
     return one, from_files(files or [], input_shape(one.model))
 
 
-def _switches(one: Subject, inputs: Tensor) -> dict[str, Any]:
+def _switches(one: Subject, inputs: Tensor) -> Json:
     from neuronal.geometry.segment import segment_pieces
 
     line = segment_pieces(one.model, *inputs)
@@ -206,7 +207,7 @@ def _switches(one: Subject, inputs: Tensor) -> dict[str, Any]:
     }
 
 
-def _layers(certificate: Certificate) -> list[dict[str, Any]]:
+def _layers(certificate: Certificate) -> list[Json]:
     layers = getattr(certificate.evidence, "layers", None) or [certificate.evidence]
     return [
         {
@@ -221,7 +222,7 @@ def _layers(certificate: Certificate) -> list[dict[str, Any]]:
     ]
 
 
-def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool, further: dict[str, Any]) -> None:
+def _show(certificate: Certificate, model: nn.Module, check: bool, as_json: bool, further: Json) -> None:
     from neuronal.certify.certificate import PROMISES
     from neuronal.certify.check import check as check_again
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,14 +11,11 @@ import typer
 from rich.console import Console
 
 from neuronal.cli.errors import stopping
-from neuronal.cli.options import AsJson, ModelOption, Out, below, whole_numbers, with_model_options
+from neuronal.cli.options import AsJson, ModelOption, Out, named_values, whole_numbers
 from neuronal.cli.screen import escape
-from neuronal.names import find
 
 if TYPE_CHECKING:
-    from neuronal.experiments.record import Record
-    from neuronal.experiments.sweep import Study
-    from neuronal.train.timing import StepTime
+    from neuronal.report.comparison import Comparison
 
 
 def compare(
@@ -53,12 +47,7 @@ def compare(
     What an option leaves open the recipe decides: digits, or levy where numbers are to be predicted. Finished cells are
     kept: the same command again, after Ctrl-C or a crash, goes on where it stopped.
     """
-    options = {
-        "data": data,
-        "model": model,
-        "widths": None if widths is None else whole_numbers("widths", widths),
-        "seeds": None if seeds is None else whole_numbers("seeds", seeds),
-        "epochs": epochs,
+    chosen: dict[str, Any] = {
         "batch_size": batch_size,
         "optim": optim,
         "lr": lr,
@@ -67,21 +56,25 @@ def compare(
         "scaling": scaling,
         "schedule": schedule,
         "holdout": holdout,
+        "widths": None if widths is None else whole_numbers("widths", widths),
+        "model_options": named_values(model_option, "model-option") if model_option else None,
     }
-    from neuronal.experiments.sweep import prepare, sweep
-    from neuronal.report.terminal import Bars
-    from neuronal.train.engine import is_first_process
+    from neuronal.api import compare
 
-    given = {key: value for key, value in options.items() if value is not None}
-    study = _study(recipe, given, model_option, neurons, name)
-    folder = out / study.recipe.name
-    prepare(study, folder)
-    bars = Bars(Console(stderr=True, quiet=not is_first_process()))
-    with stopping(study, folder, bars, fresh):
-        with bars:
-            records = sweep(study, folder, fresh=fresh, watch=bars)
-        if is_first_process():
-            _show(study, folder, records, fresh, as_json)
+    with stopping():
+        comparison = compare(
+            data,
+            model,
+            None if neurons is None else [word.strip() for word in neurons.split(",")],
+            None if seeds is None else whole_numbers("seeds", seeds),
+            epochs,
+            recipe=recipe,
+            name=name,
+            out=out,
+            fresh=fresh,
+            **chosen,
+        )
+        _show(comparison, as_json)
 
 
 def report(
@@ -93,24 +86,26 @@ def report(
     if not (run / "study.json").exists() and any(run.glob("*.json")):
         _results(run, out or Path("runs") / f"{run.name}.html", as_json)
         return
-    from neuronal.data.catalogue import load
-    from neuronal.experiments.sweep import finished, read_study
+    from neuronal.report.comparison import Comparison
     from neuronal.report.terminal import Bars
 
-    study = read_study(run)
-    bars = Bars(Console(stderr=True))
-    found = [finished(cell, run, bars) for cell in study.cells()]
-    records = [record for record in found if record]
-    if not records:
-        raise ValueError(f"{run} has no finished cell to report on. Run its neuronal compare first.")
-    if len(records) < len(found):
-        print(f"neuronal: {len(found) - len(records)} of {len(found)} cells are not finished", file=sys.stderr)
-    if any(record.data not in ("", load(study.recipe.data).checksum()) for record in records):
-        print(
-            f"neuronal: the data at {study.recipe.data} have changed since these cells were trained",
-            file=sys.stderr,
-        )
-    _show(study, run, records, False, as_json)
+    _show(Comparison.from_folder(run, Bars(Console(stderr=True))), as_json)
+
+
+def _show(comparison: Comparison, as_json: bool) -> None:
+    """Writes the page, prints the table or the JSON; among several processes the first one does."""
+    from neuronal.report.render_terminal import print_blocks
+    from neuronal.train.engine import is_first_process
+
+    if not is_first_process():
+        return
+    page = comparison.write_page()
+    if as_json:
+        print(json.dumps(comparison.to_json() | {"report": str(page)}, indent=1))
+        return
+    console = Console()
+    print_blocks(console, comparison.blocks())
+    console.print(f"report: {escape(str(page))}", highlight=False, soft_wrap=True)
 
 
 def _results(folder: Path, page: Path, as_json: bool) -> None:
@@ -133,62 +128,3 @@ def _results(folder: Path, page: Path, as_json: bool) -> None:
         for line in lines:
             console.print(f"- {escape(line)}", highlight=False)
     console.print(f"report: {escape(str(page))}", highlight=False, soft_wrap=True)
-
-
-def _study(
-    recipe: str | None,
-    options: Mapping[str, Any],
-    model_option: list[str] | None,
-    neurons: str | None,
-    name: str | None,
-) -> Study:
-    from neuronal.data.catalogue import label_of, load
-    from neuronal.experiments.first_look import DIGITS, LEVY, RECIPES
-    from neuronal.experiments.sweep import Study
-    from neuronal.nn.families import FAMILIES, family
-
-    start = DIGITS if recipe is None else find(RECIPES, recipe, "recipe")
-    if recipe is None and "data" in options and load(options["data"]).task == "regression":
-        start = LEVY
-    base = with_model_options(replace(start, **options), model_option)
-    own = base.name if recipe is not None else f"{label_of(base.data)}-{base.model}"
-    place = below(own if name is None else name)
-    chosen = FAMILIES if neurons is None else dict.fromkeys(word.strip() for word in neurons.split(","))
-    return Study(replace(base, name=place), tuple(family(word).name for word in chosen))
-
-
-def _show(study: Study, folder: Path, records: Sequence[Record], fresh: bool, as_json: bool) -> None:
-    """Writes the page, prints the table or the JSON."""
-    from neuronal.core.files import write_whole
-    from neuronal.core.records import to_json
-    from neuronal.data.catalogue import load
-    from neuronal.experiments.compare import compare
-    from neuronal.experiments.sweep import costs
-    from neuronal.report.document import Bullets
-    from neuronal.report.page import page
-    from neuronal.report.render_html import render_html
-    from neuronal.report.render_terminal import print_blocks
-    from neuronal.report.terminal import comparison_table
-    from neuronal.report.words import findings
-
-    dataset = load(study.recipe.data)
-    comparison = compare(records)
-    measured = costs(study, folder, fresh=fresh)
-    by_family: dict[str, StepTime] = {v.family: cost for v in study.variants() if (cost := measured.of(v))}
-    sentences = findings(comparison, records, by_family, dataset.classes)
-    file = folder / "report.html"
-    write_whole(file, render_html(page(study, dataset, records, comparison, by_family)))
-    if as_json:
-        answer = {"study": study.to_json(), "comparison": comparison.to_json(), "costs": to_json(measured)}
-        print(json.dumps(answer | {"findings": sentences, "report": str(file)}, indent=1))
-        return
-    console = Console()
-    print_blocks(console, [comparison_table(comparison, by_family, _title(study)), Bullets(sentences)])
-    console.print(f"report: {escape(str(file))}", highlight=False, soft_wrap=True)
-
-
-def _title(study: Study) -> str:
-    from neuronal.core.words import counted
-    from neuronal.data.catalogue import label_of
-
-    return f"{study.recipe.model} on {label_of(study.recipe.data)}, {counted(len(study.recipe.seeds), 'seed')}"

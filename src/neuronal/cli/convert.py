@@ -55,19 +55,14 @@ def convert(
     if out:
         save_model(conversion.model, out)
     if as_json:
-        rows = [asdict(change) for change in conversion.changes]
-        print(
-            json.dumps(
-                {
-                    "changes": rows,
-                    # JSON has no NaN.
-                    "largest_difference": difference if isfinite(difference) else None,
-                    "promise": asdict(promise),
-                    "file": str(out) if out else None,
-                },
-                indent=1,
-            )
-        )
+        answer = {
+            "changes": [asdict(change) for change in conversion.changes],
+            # JSON has no NaN.
+            "largest_difference": difference if isfinite(difference) else None,
+            "promise": asdict(promise),
+            "file": str(out) if out else None,
+        }
+        print(json.dumps(answer, indent=1))
         return
     console = Console()
     print_blocks(console, [change_table(conversion.changes)])

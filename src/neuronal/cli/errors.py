@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -15,10 +15,6 @@ from neuronal.cli.interrupts import Terminated
 from neuronal.core.files import Unreadable
 from neuronal.core.limits import extras, shortage
 from neuronal.names import printable
-
-if TYPE_CHECKING:
-    from neuronal.experiments.cells import Plan
-    from neuronal.report.terminal import Bars
 
 __all__ = ["fail", "going_on", "one_line_errors", "whole_results"]
 
@@ -68,21 +64,25 @@ def _why(stop: Exception) -> str:
 
 
 @contextmanager
-def _told(kept: Callable[[], str], *others: type[Exception], results: Path | None = None) -> Iterator[None]:
+def _told(kept: Callable[[], str] | None, *others: type[Exception], results: Path | None = None) -> Iterator[None]:
     """Inside: Ctrl-C, SIGTERM, a full disk, too little memory or one of ``others`` ends the command, which says why and
-    what is kept.
+    what is kept: by its notes if ``kept`` is None.
     """
+
+    def noted(stop: BaseException) -> str:
+        return kept() if kept else " ".join(getattr(stop, "__notes__", ()))
+
     try:
         yield
     except BrokenPipeError:
         raise
     except KeyboardInterrupt as stop:
-        fail(f"stopped; {kept()}", 143 if isinstance(stop, Terminated) else 130)
+        fail(f"stopped; {noted(stop)}".rstrip("; "), 143 if isinstance(stop, Terminated) else 130)
     except (OSError, MemoryError, RuntimeError) as stop:
         why = str(stop) if isinstance(stop, others) else _why(stop)
         if results and isinstance(stop, OSError) and stop.filename and Path(stop.filename).is_relative_to(results):
             why = why.replace("--out", "--results")
-        fail(f"{why} {kept()}", 1)
+        fail(f"{why} {noted(stop)}".rstrip(), 1)
 
 
 def going_on(out: Path, results: Path) -> AbstractContextManager[None]:
@@ -109,23 +109,8 @@ def last_state(place: Path) -> str:
     )
 
 
-def _num_kept(study: Plan, folder: Path, bars: Bars, fresh: bool) -> int:
-    """Cells with a record. After --fresh those of before do not count; else one may be there that nobody was told of."""
-    from neuronal.experiments.record import cell_name
-
-    if fresh:
-        return bars.num_ended
-    return sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in study.cells())
-
-
-def stopping(study: Plan, folder: Path, bars: Bars, fresh: bool) -> AbstractContextManager[None]:
-    """Inside: Ctrl-C, SIGTERM, a full disk or a cell that kills its workers ends the command, which says what is kept."""
+def stopping() -> AbstractContextManager[None]:
+    """Inside: Ctrl-C, SIGTERM, a full disk or a cell that kills its workers ends a sweep, whose notes say what is kept."""
     from neuronal.experiments.engine import LostCell
 
-    def kept() -> str:
-        done = (
-            f"{_num_kept(study, folder, bars, fresh)} of {len(study.cells())} cells are finished and kept in {folder}."
-        )
-        return f"{done} The same command{' without --fresh' if fresh else ''} goes on from there."
-
-    return _told(kept, LostCell)
+    return _told(None, LostCell)

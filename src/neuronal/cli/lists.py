@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from neuronal.cli.options import AsJson
 from neuronal.cli.screen import escape
+from neuronal.core.records import Json
 
 
 def neurons(as_json: AsJson = False) -> None:
@@ -29,7 +29,7 @@ def models(as_json: AsJson = False) -> None:
     print_rows(rows, as_json)
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+def print_rows(rows: Sequence[Json], as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=1))
         return

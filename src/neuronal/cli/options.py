@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neuronal.cli.errors import fail
-from neuronal.core.files import parse_json
+from neuronal.core.files import below, parse_json
+from neuronal.core.records import Json
 
 if TYPE_CHECKING:
     from neuronal.experiments.recipe import Recipe
@@ -87,23 +88,15 @@ def _truth(word: str) -> bool:
     return {"true": True, "false": False}[word.lower()]
 
 
-def below(place: str, option: str = "name") -> str:
-    """``place`` if it names a folder below another one."""
-    parts = Path(place).parts
-    if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
-        raise ValueError(f"--{option} needs a folder below --out, got {place!r}.")
-    return place
-
-
 def with_model_options(recipe: Recipe, words: Sequence[str] | None) -> Recipe:
     """The recipe with the options of ``--model-option`` beside its own."""
     further = named_values(words or [], "model-option")
     return replace(recipe, model_options={**dict(recipe.model_options), **further})
 
 
-def named_values(words: Sequence[str], option: str = "option") -> dict[str, Any]:
+def named_values(words: Sequence[str], option: str = "option") -> Json:
     """Options given as name=value; a value that is JSON is taken as such, any other as text."""
-    found: dict[str, Any] = {}
+    found: Json = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:

@@ -45,7 +45,6 @@ def sweep(
     from neuronal.experiments.engine import InTurn, Processes, slurm
     from neuronal.experiments.first_look import RECIPES
     from neuronal.experiments.recipe import Recipe
-    from neuronal.experiments.sweep import prepare
     from neuronal.experiments.sweep import sweep as run_sweep
     from neuronal.experiments.tune import choose as chosen
     from neuronal.report.render_terminal import print_blocks
@@ -70,9 +69,8 @@ def sweep(
     if any(one.holdout == 0 and one.protocol != "published" for one in study.variants()):
         raise ValueError("choosing needs held-out data, got holdout 0. Give some: --grid holdout=0.1.")
     place = find(engines, engine, "engine")()
-    prepare(study, folder)
     bars = Bars(Console(stderr=True, quiet=not is_first_process()))
-    with stopping(study, folder, bars, fresh), bars:
+    with stopping(), bars:
         records = run_sweep(study, folder, fresh=fresh, watch=bars, engine=place)
     choices = chosen(records, choose)
     if not is_first_process():

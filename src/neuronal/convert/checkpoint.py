@@ -15,6 +15,7 @@ from neuronal.convert.convert import convert
 from neuronal.convert.fold import fold_batch_norm
 from neuronal.convert.sources import from_source
 from neuronal.core.files import parse_json, read_tensors, write_tensors
+from neuronal.core.records import Json
 from neuronal.core.words import one_line
 from neuronal.models.registry import create_model
 
@@ -80,7 +81,7 @@ def load_model(path: str | Path, make: Callable[[], nn.Module] | None = None) ->
     return found
 
 
-def _check_size(recipe: dict[str, Any], path: str | Path, given: int) -> None:
+def _check_size(recipe: Json, path: str | Path, given: int) -> None:
     """``ValueError`` for a recipe of ours that asks for far more memory than the tensors in the file fill."""
     if "source" in recipe:
         return
@@ -93,7 +94,7 @@ def _check_size(recipe: dict[str, Any], path: str | Path, given: int) -> None:
         )
 
 
-def _rebuilt(recipe: dict[str, Any], path: str | Path, make: Callable[[], nn.Module] | None) -> Any:
+def _rebuilt(recipe: Json, path: str | Path, make: Callable[[], nn.Module] | None) -> Any:
     """The model as the recipe says, with whatever weights."""
     model: Any = make() if make else _base(recipe, path)
     for step in recipe.get("converted", []):
@@ -111,7 +112,7 @@ def _rebuilt(recipe: dict[str, Any], path: str | Path, make: Callable[[], nn.Mod
     return model
 
 
-def _base(recipe: dict[str, Any], path: str | Path) -> nn.Module:
+def _base(recipe: Json, path: str | Path) -> nn.Module:
     """The model before its conversions. A file names models of known packages, and neither code nor other files."""
     source = recipe.get("source")
     if source is None:
@@ -131,7 +132,7 @@ def _base(recipe: dict[str, Any], path: str | Path) -> nn.Module:
     return from_source(source, **harmless)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, str], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[Json, dict[str, str], dict[str, Tensor]]:
     if not path.is_file():
         raise ValueError(f"{path}: no such file.")
     header, tensors = read_tensors(path, _KEY, old=True)

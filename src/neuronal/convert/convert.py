@@ -21,6 +21,7 @@ from neuronal.names import find
 from neuronal.nn.families import FAMILIES, Family
 from neuronal.nn.implicit_bias import ImplicitBiasLayer
 from neuronal.nn.norm import ChannelScale
+from neuronal.nn.standard import Options
 
 BatchNorm = Literal["fold", "scale_only", "drop"]
 Where = Callable[[str, nn.Module], bool]
@@ -132,7 +133,7 @@ def convert(
 class _Plan:
     """What is put where, and what is to be said of it."""
 
-    def __init__(self, target: Family, options: dict[str, Any], norms: _Norms | None, tied: set[int]) -> None:
+    def __init__(self, target: Family, options: Options, norms: _Norms | None, tied: set[int]) -> None:
         self.target, self.options, self.tied = target, options, tied
         self.norms = norms or _Norms.none()
         self.others: dict[nn.Module, nn.Module] = {}
@@ -225,7 +226,7 @@ def to_standard(model: nn.Module) -> nn.Module:
     return convert(replaced(model, coupled) if coupled else model, "standard").model
 
 
-def _made(plain: Any, target: Family, options: dict[str, Any]) -> tuple[nn.Module, str]:
+def _made(plain: Any, target: Family, options: Options) -> tuple[nn.Module, str]:
     """The layer of the target family in the place of a plain one, and what it computes differently."""
     if target.name == "standard":
         return plain, ""
@@ -364,7 +365,7 @@ def _write_down(
     target: Family,
     changes: list[Change],
     batch_norm: str,
-    options: dict[str, Any],
+    options: Options,
     example: Tensor | None,
 ) -> None:
     """How to make the new model from the old one's recipe, if that has one, for :func:`save_model`."""

@@ -185,9 +185,7 @@ class _UsesBetweenModules(TorchFunctionMode):
     def leave(self, *_: object) -> None:
         self.depth -= 1
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not self.depth and not _asks_for_shape(func):
             known = {memory(output) for _, output in self.made.values()}

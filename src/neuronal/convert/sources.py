@@ -18,8 +18,9 @@ from neuronal.certify.scaling import shape_of_input
 from neuronal.core.limits import extras
 from neuronal.models.registry import create_model, is_model
 from neuronal.names import UnknownName
+from neuronal.nn.standard import Options
 
-Maker = Callable[[str, dict[str, Any]], nn.Module]
+Maker = Callable[[str, Options], nn.Module]
 
 
 def from_source(source: str, **arguments: Any) -> nn.Module:
@@ -58,7 +59,7 @@ def from_source(source: str, **arguments: Any) -> nn.Module:
     return model
 
 
-def _timm(name: str, arguments: dict[str, Any]) -> nn.Module:
+def _timm(name: str, arguments: Options) -> nn.Module:
     timm = _package("timm")
     if not timm.is_model(name):
         near = ", ".join(get_close_matches(name, timm.list_models(), n=4))
@@ -67,7 +68,7 @@ def _timm(name: str, arguments: dict[str, Any]) -> nn.Module:
     return model
 
 
-def _torchvision(name: str, arguments: dict[str, Any]) -> nn.Module:
+def _torchvision(name: str, arguments: Options) -> nn.Module:
     models = _package("torchvision.models")
     if name not in models.list_models():
         raise UnknownName(f"torchvision has no model {name!r}. torchvision.models.list_models() lists them.")
@@ -92,7 +93,7 @@ _PACKAGES: dict[str, Maker] = {"timm": _timm, "torchvision": _torchvision}
 
 
 def _function(module: str) -> Maker:
-    def make(name: str, arguments: dict[str, Any]) -> nn.Module:
+    def make(name: str, arguments: Options) -> nn.Module:
         if "" not in sys.path and os.getcwd() not in sys.path:
             # As with python -m, which the installed command is not: modules of the current folder are found.
             sys.path.insert(0, os.getcwd())

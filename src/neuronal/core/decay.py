@@ -6,6 +6,9 @@ from typing import Any
 
 from torch import nn
 
+ParameterGroup = dict[str, Any]
+"""As the optimisers of torch take it."""
+
 
 def no_weight_decay(model: nn.Module) -> set[str]:
     """Names of the parameters of ``model`` that weight decay is to spare.
@@ -37,7 +40,7 @@ def undecayable(model: nn.Module) -> set[str]:
     }
 
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+def decay_groups(model: nn.Module, weight_decay: float) -> list[ParameterGroup]:
     """The parameters of ``model`` in two groups for any optimiser of torch: with ``weight_decay``, and without.
 
     Decay acts on weights and on the scales of geometric units. It spares angles, offsets, biases, norms, couplings,

@@ -211,6 +211,14 @@ def set_aside(path: Path, why: str = "damaged") -> Path:
     return path.rename(free)
 
 
+def below(place: str) -> str:
+    """``place`` if it names a folder below another one."""
+    parts = Path(place).parts
+    if not parts or Path(place).is_absolute() or ".." in parts or not place.isprintable():
+        raise ValueError(f"name needs to be that of a folder below out, got {place!r}.")
+    return place
+
+
 def make_writable(folder: Path) -> None:
     """Makes ``folder`` if need be and makes sure that files can be written there; ``OSError`` if not."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+Arguments = dict[str, Any]
+"""Of a call, by name."""
 
 __all__ = [
     "NoRandomNumbers",
@@ -78,14 +81,14 @@ def memory(t: Tensor) -> int:
     return t.untyped_storage().data_ptr() or -id(t)
 
 
-def arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(func: Any, args: Sequence[Any], kwargs: Arguments) -> Arguments:
     """What an operation of torch is given, by name, defaults too."""
     schema = func._schema.arguments
     given = dict(zip([a.name for a in schema], args, strict=False))
     return {a.name: a.default_value for a in schema} | given | dict(kwargs)
 
 
-def is_random(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def is_random(func: Any, args: Sequence[Any], kwargs: Arguments) -> bool:
     """Whether an operation draws random numbers: attention without dropout, and what is in evaluation mode, do not."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
@@ -96,9 +99,7 @@ def is_random(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool
 class NoRandomNumbers(TorchDispatchMode):
     """Inside: an operation that draws random numbers raises ``ValueError``."""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if is_random(func, args, kwargs or {}):
             raise ValueError(f"the model draws random numbers ({func.overloadpacket.__name__}).")
         return func(*args, **(kwargs or {}))

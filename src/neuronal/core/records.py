@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from neuronal.names import printable
 
-__all__ = ["Json", "from_json", "to_json"]
+__all__ = ["Json", "from_json", "record_to_json", "to_json"]
 
 Kind = TypeVar("Kind")
 Json = dict[str, Any]

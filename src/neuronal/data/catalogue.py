@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
 
 from neuronal.core.folders import data_root, expanded
+from neuronal.core.records import Json
 from neuronal.core.words import times
 from neuronal.data.arrays import Arrays
 from neuronal.data.cache import array_checksum, contents, kept, stamps
@@ -33,17 +35,18 @@ def _table(place: str, features: int, rows: int, num_classes: int, source: str) 
 _CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 _CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _UCI = "UCI Machine Learning Repository, under the licence stated there."
+_KRIZHEVSKY = "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009. No licence stated."
+_MNIST = partial(Entry, (1, 28, 28), 60000, 10000, 10)
+_CIFAR = partial(Entry, (3, 32, 32), 50000, 10000, source=_KRIZHEVSKY)
+# The labels of ImageNet's own test split are not public.
+_IMAGENET = partial(Entry, num_train=1281167, num_test=50000, num_classes=1000, test_splits=("validation", "test"))
 
 DATASETS: dict[str, Entry] = {
     "digits": Entry((1, 8, 8), 1297, 500, 10, "UCI Machine Learning Repository, CC BY 4.0.", make=digits),
     "levy": Entry((1,), 50, 201, 0, SOURCE, make=levy),
     "moons": Entry((2,), 1000, 1000, 2, SOURCE, make=moons),
     "arrows": Entry((2,), 1000, 1000, 2, SOURCE, make=arrows),
-    "mnist": Entry(
-        (1, 28, 28),
-        60000,
-        10000,
-        10,
+    "mnist": _MNIST(
         "LeCun, Cortes & Burges, The MNIST database of handwritten digits. Licence: as its authors state.",
         place="mnist",
         classes=tuple("0123456789"),
@@ -51,11 +54,7 @@ DATASETS: dict[str, Entry] = {
         contents="a1b683fcd613997a64ed684fa4b752a186e2fd4f4fcb6f7c769b4e34f472d8f9",
         hub=Hub("ylecun/mnist", "mnist"),
     ),
-    "fashion_mnist": Entry(
-        (1, 28, 28),
-        60000,
-        10000,
-        10,
+    "fashion_mnist": _MNIST(
         "Xiao, Rasul & Vollgraf, Fashion-MNIST, arXiv:1708.07747. MIT licence.",
         place="fashion_mnist",
         classes=_CLOTHES,
@@ -63,27 +62,15 @@ DATASETS: dict[str, Entry] = {
         contents="106feff8713ee114576d0fd71dd55d104c0a33e0b84a6c97c8428c6526bca6dd",
         hub=Hub("zalando-datasets/fashion_mnist", "fashion_mnist"),
     ),
-    "cifar10": Entry(
-        (3, 32, 32),
-        50000,
-        10000,
-        10,
-        "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009. No licence stated.",
+    "cifar10": _CIFAR(
+        num_classes=10,
         place="cifar10",
         classes=_CIFAR10,
         sha256="be384f092c11b38d3ab6060c816be722722bf4549e437415fec9bf8b9be29923",
         contents="2992176d398a7313daf0613edabb6777b89ea5c3219756ec7cb12534a6df8428",
         hub=Hub("uoft-cs/cifar10", "plain_text"),
     ),
-    "cifar100": Entry(
-        (3, 32, 32),
-        50000,
-        10000,
-        100,
-        "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009. No licence stated.",
-        place="cifar100",
-        hub=Hub("uoft-cs/cifar100", "cifar100"),
-    ),
+    "cifar100": _CIFAR(num_classes=100, place="cifar100", hub=Hub("uoft-cs/cifar100", "cifar100")),
     "svhn": Entry(
         (3, 32, 32),
         73257,
@@ -94,15 +81,10 @@ DATASETS: dict[str, Entry] = {
         classes=tuple("0123456789"),
         hub=Hub("ufldl-stanford/svhn", "cropped_digits"),
     ),
-    "imagenet32": Entry(
+    "imagenet32": _IMAGENET(
         (3, 32, 32),
-        1281167,
-        50000,
-        1000,
-        "Chrabaszcz, Loshchilov & Hutter, A Downsampled Variant of ImageNet, arXiv:1707.08819. For research only.",
+        source="Chrabaszcz, Loshchilov & Hutter, A Downsampled Variant of ImageNet, arXiv:1707.08819. For research only.",
         place="imagenet32",
-        # The labels of ImageNet's own test split are not public.
-        test_splits=("validation", "test"),
         hub=Hub("benjamin-paine/imagenet-1k-32x32", "data"),
     ),
     "tiny_imagenet100": Entry(
@@ -115,14 +97,10 @@ DATASETS: dict[str, Entry] = {
         sha256="e15b1701a8bcd003744390a9396ee5a32f3ba45ae4cb1ce3f5c01f8c1d5949e9",
         contents="67e15f0678aa8d04280b9883d57464ddd2d28a7c3c7b772e5bee22919f67f6e4",
     ),
-    "imagenet": Entry(
+    "imagenet": _IMAGENET(
         (3, 224, 224),
-        1281167,
-        50000,
-        1000,
-        "Russakovsky and others, ImageNet Large Scale Visual Recognition Challenge, 2015. For research only.",
+        source="Russakovsky and others, ImageNet Large Scale Visual Recognition Challenge, 2015. For research only.",
         place="imagenet",
-        test_splits=("validation", "test"),
         hub=Hub("ILSVRC/imagenet-1k", "data"),
         fitted=True,
     ),
@@ -157,13 +135,14 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
         make, files = partial(_read, name, found), stamps(found.files)
     # See Note [Loaded once].
     key = (name, entry, torch.get_default_dtype(), files)
-    data, version = _LOADED.pop(key, (None, 0))
-    if data is None or data.version != version:
-        with torch.inference_mode(False):
-            data = make()
-    _LOADED[key] = data, data.version
-    while len(_LOADED) > 1 and sum(held.nbytes for held, _ in _LOADED.values()) > ROOM:
-        del _LOADED[next(iter(_LOADED))]
+    with _LOADING:
+        data, version = _LOADED.pop(key, (None, 0))
+        if data is None or data.version != version:
+            with torch.inference_mode(False):
+                data = make()
+        _LOADED[key] = data, data.version
+        while len(_LOADED) > 1 and sum(held.nbytes for held, _ in _LOADED.values()) > ROOM:
+            del _LOADED[next(iter(_LOADED))]
     return data
 
 
@@ -181,6 +160,7 @@ def _read(name: str, found: Found) -> Dataset:
 # four papers but ImageNet do. (Image sets are mapped from the cache: what they hold the system can take back.)
 ROOM = 2**30
 _LOADED: dict[Any, tuple[Dataset, int]] = {}
+_LOADING = Lock()
 
 
 def locate(name: str, root: str | Path | None = None) -> Found:
@@ -215,7 +195,7 @@ def _wrong_in(entry: Entry, found: Found) -> list[str]:
     return [] if rows == expected else [f"{rows:,} rows, expected {expected:,}"]
 
 
-def summary(root: str | Path | None = None) -> list[dict[str, Any]]:
+def summary(root: str | Path | None = None) -> list[Json]:
     """One row per named set; reads no data."""
     return [
         {
@@ -230,7 +210,7 @@ def summary(root: str | Path | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def about(name: str, root: str | Path | None = None) -> dict[str, Any]:
+def about(name: str, root: str | Path | None = None) -> Json:
     """Everything known of one set; of one whose files are not there, what its authors state and how to get it."""
     entry = None if is_path(name) else find(DATASETS, name, "dataset")
     facts: tuple[Any, ...]

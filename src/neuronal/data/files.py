@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from neuronal.core.limits import extras
 from neuronal.core.words import one_line
@@ -107,13 +106,8 @@ def found_by_name(name: str, entry: Entry, root: Path) -> Found:
 
 
 def _images(entry: Entry, place: Path, train: Sequence[Path], test: Sequence[Path]) -> Found:
-    known: dict[str, Any] = {
-        "shape": entry.shape,
-        "classes": entry.classes,
-        "num_classes": entry.num_classes,
-        "fitted": entry.fitted,
-    }
-    return Found(place, [*train, *test], partial(read_parquet, train, test, **known), True)
+    known = partial(read_parquet, shape=entry.shape, num_classes=entry.num_classes, fitted=entry.fitted)
+    return Found(place, [*train, *test], partial(known, train, test, classes=entry.classes), True)
 
 
 def found_at(path: Path) -> Found:

@@ -1,4 +1,4 @@
-"""Experiments are declared, not scripted: Recipe -> run -> Record -> compare -> Comparison."""
+"""Experiments are declared, not scripted: Recipe -> run -> Record -> estimates."""
 
 from neuronal.core.limits import extras
 
@@ -6,7 +6,7 @@ with extras():
     from neuronal.experiments.audit import same_class_pairs
     from neuronal.experiments.cells import Cell
     from neuronal.experiments.claim import has_locks
-    from neuronal.experiments.compare import Comparison, Difference, Estimate, Share, compare, difference, estimate
+    from neuronal.experiments.compare import Difference, Estimate, Share, difference, estimate
     from neuronal.experiments.crew import Crew
     from neuronal.experiments.environment import environment, statements_of
     from neuronal.experiments.recipe import Recipe
@@ -22,7 +22,6 @@ with extras():
 __all__ = [
     "Cell",
     "Choice",
-    "Comparison",
     "Crew",
     "Difference",
     "Estimate",
@@ -42,7 +41,6 @@ __all__ = [
     "cell_name",
     "check",
     "choose",
-    "compare",
     "difference",
     "drawn",
     "environment",

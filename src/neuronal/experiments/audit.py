@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from neuronal.certify.activity import certify_activity
 from neuronal.certify.branch import Budget
+from neuronal.certify.evidence import Break
 from neuronal.certify.lipschitz import lipschitz_bound
 from neuronal.certify.scaling import certify_scaling
 from neuronal.certify.segment import certify_segments
 from neuronal.core.inference import check_finite, outputs
-from neuronal.core.records import to_json
 from neuronal.data.dataset import Dataset, Split
 from neuronal.experiments.compare import Share
 from neuronal.geometry.lowering import NotPiecewiseLinear
@@ -32,17 +31,78 @@ Section = Callable[[nn.Module, Split], object]
 
 
 @dataclass(frozen=True)
-class Audit:
-    """One entry per section: its numbers, or ``why`` there are none; and the seconds it took."""
+class Unfit:
+    """Why a section has no numbers."""
 
-    sections: Mapping[str, Mapping[str, Any]]
+    why: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """Modules without parts, by class; how many inputs the audit is of."""
+
+    parameters: int
+    layers: Mapping[str, int]
+    inputs: int
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What is proved of positive multiples of the input, and what is in the way."""
+
+    verdict: str
+    reason: str
+    degree: float | None
+    breaks: tuple[Break, ...]
+
+
+@dataclass(frozen=True)
+class ActiveLayer:
+    """Whether one ReLU always has an active unit; how many units are dead on the box, and on the data."""
+
+    path: str
+    units: int
+    verdict: str
+    dead_on_box: int | None
+    dead_on_data: int | None
+
+
+@dataclass(frozen=True)
+class Activity:
+    """On the box the inputs span: in every coordinate from the smallest to the largest value of all."""
+
+    verdict: str
+    reason: str
+    low: float
+    high: float
+    layers: tuple[ActiveLayer, ...]
+
+
+@dataclass(frozen=True)
+class Lipschitz:
+    """Proved constant in the 2-norm."""
+
+    bound: float
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Verdicts between random pairs of one class."""
+
+    certified: Share
+    refuted: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """One record per section, such as :class:`Scaling`, or :class:`Unfit`; and the seconds it took."""
+
+    sections: Mapping[str, object]
     seconds: Mapping[str, float]
 
-    def to_json(self) -> dict[str, Any]:
-        return {"sections": dict(self.sections), "seconds": dict(self.seconds)}
 
-
-def audit(
+def measure(
     model: nn.Module,
     data: Dataset,
     *,
@@ -50,7 +110,7 @@ def audit(
     pairs: int = 200,
     seed: int = 0,
     on_section: Callable[[str], None] | None = None,
-) -> Audit:
+) -> Measurements:
     """Runs every section on ``rows`` random test inputs; the model is not changed.
 
     A section that does not apply (a network that is not piecewise linear, labels that do not fit) says why and the others
@@ -64,23 +124,28 @@ def audit(
         seed: Draws the inputs and the pairs.
         on_section: Told of every section before it runs.
     """
+    if rows < 1 or pairs < 0:
+        raise ValueError(f"an audit needs at least 1 of rows and 0 of pairs, got {rows} and {pairs}.")
     if data.task != "classification":
         raise ValueError(f"an audit is of a classifier, and {data.name} is for regression.")
     generator = torch.Generator().manual_seed(seed)
     split = data.test.rows(torch.randperm(len(data.test), generator=generator)[:rows].sort().values)
     check_finite(model)
+    if next(model.parameters(), None) is None:
+        raise ValueError(f"an audit needs a model with parameters, got a {type(model).__name__} without any.")
     _check_fit(model, split, data)
-    found, seconds = {}, {}
+    found: dict[str, object] = {}
+    seconds = {}
     for name, section in _sections(pairs, generator).items():
         if on_section:
             on_section(name)
         started = perf_counter()
         try:
-            found[name] = to_json(section(model, split))
+            found[name] = section(model, split)
         except (NotPiecewiseLinear, ValueError, NotImplementedError) as unfit:
-            found[name] = {"why": str(unfit).splitlines()[0]}
+            found[name] = Unfit(str(unfit).splitlines()[0])
         seconds[name] = perf_counter() - started
-    return Audit(found, seconds)
+    return Measurements(found, seconds)
 
 
 def _check_fit(model: nn.Module, split: Split, data: Dataset) -> None:
@@ -112,57 +177,39 @@ def _sections(pairs: int, generator: torch.Generator) -> dict[str, Section]:
     }
 
 
-def _model(model: nn.Module, split: Split) -> dict[str, Any]:
+def _model(model: nn.Module, split: Split) -> Network:
     kinds: dict[str, int] = {}
     for module in model.modules():
         if next(module.children(), None) is None:
             kinds[type(module).__name__] = kinds.get(type(module).__name__, 0) + 1
-    return {"parameters": sum(p.numel() for p in model.parameters()), "layers": kinds, "inputs": len(split)}
+    return Network(sum(p.numel() for p in model.parameters()), kinds, len(split))
 
 
-def _scaling(model: nn.Module, split: Split) -> dict[str, Any]:
+def _scaling(model: nn.Module, split: Split) -> Scaling:
     certificate = certify_scaling(model, split.rows(slice(0, 2)).x)
-    return {
-        "verdict": certificate.verdict,
-        "reason": certificate.reason,
-        "degree": None if certificate.evidence.degree is None else float(certificate.evidence.degree),
-        "breaks": [
-            {"path": one.path, "module": one.module, "reason": one.reason, "repair": one.repair}
-            for one in certificate.evidence.breaks
-        ],
-    }
+    degree = certificate.evidence.degree
+    breaks = tuple(certificate.evidence.breaks)
+    return Scaling(certificate.verdict, certificate.reason, None if degree is None else float(degree), breaks)
 
 
-def _activity(model: nn.Module, split: Split) -> dict[str, Any]:
-    """On the box the inputs span: in every coordinate from the smallest to the largest value of all."""
+def _activity(model: nn.Module, split: Split) -> Activity:
     x = split.x
     low, high = x.min().item(), x.max().item()
     box = (torch.full(x.shape[1:], low), torch.full(x.shape[1:], high))
     certificate = certify_activity(model, box, data=x)
     layers = getattr(certificate.evidence, "layers", None) or (certificate.evidence,)
-    return {
-        "verdict": certificate.verdict,
-        "reason": certificate.reason,
-        "low": low,
-        "high": high,
-        "layers": [
-            {
-                "path": layer.path,
-                "units": layer.units,
-                "verdict": layer.verdict,
-                "dead_on_box": None if layer.dead_on_box is None else len(layer.dead_on_box),
-                "dead_on_data": None if layer.dead_on_data is None else len(layer.dead_on_data),
-            }
-            for layer in layers
-        ],
-    }
+    told = []
+    for layer in layers:
+        dead = (None if off is None else len(off) for off in (layer.dead_on_box, layer.dead_on_data))
+        told.append(ActiveLayer(layer.path, layer.units, layer.verdict, *dead))
+    return Activity(certificate.verdict, certificate.reason, low, high, tuple(told))
 
 
-def _lipschitz(model: nn.Module, split: Split) -> dict[str, Any]:
-    return {"bound": lipschitz_bound(model, split.rows(slice(0, 1)).x).bound}
+def _lipschitz(model: nn.Module, split: Split) -> Lipschitz:
+    return Lipschitz(lipschitz_bound(model, split.rows(slice(0, 1)).x).bound)
 
 
-def _segments(model: nn.Module, split: Split, pairs: int, generator: torch.Generator) -> dict[str, Any]:
+def _segments(model: nn.Module, split: Split, pairs: int, generator: torch.Generator) -> Segments:
     x, y = split.x, split.y
     right = outputs(model, x).argmax(1).cpu() == y
     a, b = same_class_pairs(y, right, pairs, generator)
@@ -172,11 +219,8 @@ def _segments(model: nn.Module, split: Split, pairs: int, generator: torch.Gener
     verdicts = [certificate.verdict for certificate in found]
     if verdicts.count("unknown") == len(verdicts):
         raise ValueError(found[0].reason)
-    return {
-        "certified": Share(verdicts.count("certified"), len(verdicts)).to_json(),
-        "refuted": verdicts.count("refuted"),
-        "unknown": verdicts.count("unknown"),
-    }
+    share = Share(verdicts.count("certified"), len(verdicts))
+    return Segments(share, verdicts.count("refuted"), verdicts.count("unknown"))
 
 
 def same_class_pairs(y: Tensor, right: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -115,34 +115,6 @@ class Row:
     """Seed to reason."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One row per neuron, in the order of the records."""
-
-    rows: tuple[Row, ...]
-    baseline: str | None
-
-    @property
-    def measure(self) -> str:
-        """What the networks are judged by: ``rmse`` where numbers were predicted, else ``accuracy``."""
-        return "rmse" if any("rmse" in row.estimates for row in self.rows) else "accuracy"
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Those that make sense here: of classes, or of numbers."""
-        other = ("accuracy", "lowest", "zero_entropy") if self.measure == "rmse" else ("rmse",)
-        return tuple(metric for metric in METRICS if metric.key not in other)
-
-    def best(self, key: str) -> Row | None:
-        """The row with the best mean of a metric; None if no row has it."""
-        sign = -1 if next(m.better for m in METRICS if m.key == key) == "lower" else 1
-        rows = [row for row in self.rows if key in row.estimates]
-        return max(rows, key=lambda row: sign * row.estimates[key].mean, default=None)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def by_family(records: Iterable[Record]) -> dict[str, list[Record]]:
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -150,61 +122,72 @@ def by_family(records: Iterable[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def compare(records: Iterable[Record], *, baseline: str = STANDARD.name) -> Comparison:
+def estimates(records: Sequence[Record], baseline: str = STANDARD.name) -> tuple[Row, ...]:
     """Means by neuron, and differences to the baseline; failed records are counted and named, never averaged.
 
-    Differences are taken seed by seed, because cells of one seed share their data order and held-out images. Their
+    Differences are taken seed by seed, because trials of one seed share their data order and held-out images. Their
     intervals hold for all neurons at once with 95% confidence (Bonferroni over the neurons that are compared).
 
     Raises:
-        ValueError: The records differ in more than neuron and seed, or in their data, or a cell is there twice.
+        ValueError: There are no records, they differ in more than neuron and seed, or in their data, or a trial is there
+            twice.
     """
+    _one_experiment(records)
     groups = by_family(records)
-    _one_experiment([record for group in groups.values() for record in group])
     values = {family: _values(group) for family, group in groups.items()}
     others = len(groups) - (baseline in groups)
     rows = []
     for family, group in groups.items():
-        estimates = {key: estimate(list(by_seed.values())) for key, by_seed in values[family].items()}
+        means = {key: estimate(list(by_seed.values())) for key, by_seed in values[family].items()}
         differences = {
             key: difference(by_seed, values[baseline][key], comparisons=others)
             for key, by_seed in values[family].items()
             if baseline in groups and family != baseline and set(by_seed) & set(values[baseline].get(key, {}))
         }
         failed = {record.seed: record.failure.reason for record in group if record.failure}
-        rows.append(Row(family, estimates, differences, failed))
-    return Comparison(tuple(rows), baseline if baseline in groups else None)
+        rows.append(Row(family, means, differences, failed))
+    return tuple(rows)
 
 
 def _one_experiment(records: Sequence[Record]) -> None:
-    first = records[0].recipe if records else None
-    seen = set()
+    if not records:
+        raise ValueError("a comparison needs records, got none.")
+    first, seen = records[0].recipe, set()
     for record in records:
-        assert first is not None
         if replace(record.recipe, family=first.family, name=first.name, seeds=first.seeds) != first:
             raise ValueError(
-                f"compare needs records of one experiment, got different recipes for {record.recipe.family}."
+                f"a comparison needs records of one experiment, got different recipes for {record.recipe.family}."
             )
         if record.data and records[0].data and record.data != records[0].data:
             raise ValueError(
-                f"compare needs records of the same data, but {record.recipe.data} changed between "
-                f"{records[0].recipe.family} with seed {records[0].seed} and {record.recipe.family} with seed {record.seed}."
+                f"a comparison needs records of the same data, but {record.recipe.data} changed between "
+                f"{first.family} with seed {records[0].seed} and {record.recipe.family} with seed {record.seed}."
             )
         if (record.recipe.family, record.seed) in seen:
-            raise ValueError(f"compare needs each cell once, got {record.recipe.family} with seed {record.seed} twice.")
+            raise ValueError(
+                f"a comparison needs each trial once, got {record.recipe.family} with seed {record.seed} twice."
+            )
         seen.add((record.recipe.family, record.seed))
 
 
+def measured(record: Record) -> dict[str, float]:
+    """The metrics of a record whose probe was run; none of one that failed."""
+    found: dict[str, float] = {}
+    for metric in METRICS if record.failure is None else ():
+        with suppress(KeyError, ZeroDivisionError):
+            value = metric.get(record)
+            # Of a forged record: divided by next to nothing.
+            if isfinite(value):
+                found[metric.key] = value
+    return found
+
+
 def _values(records: Sequence[Record]) -> dict[str, dict[int, float]]:
-    """Metric to seed to value, for the metrics whose probe was run."""
+    """Metric to seed to value."""
     found: dict[str, dict[int, float]] = {}
     for record in records:
-        for metric in METRICS if record.failure is None else ():
-            with suppress(KeyError, ZeroDivisionError):
-                value = metric.get(record)
-                # Of a forged record: divided by next to nothing.
-                if isfinite(value):
-                    found.setdefault(metric.key, {})[record.seed] = value
+        for key, value in measured(record).items():
+            found.setdefault(key, {})[record.seed] = value
     return found
 
 

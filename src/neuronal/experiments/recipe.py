@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, Self, TypeVar
 
 from neuronal.core.files import json_checksum
+from neuronal.core.records import Json
 from neuronal.data.augment import Augment
 from neuronal.names import UnknownName, unknown
 from neuronal.train.optim import Plan
@@ -118,21 +119,21 @@ class Recipe(Plan, Augment, DataChoice, ModelChoice, Named):
         """The recipe's :class:`neuronal.train.Plan` or :class:`neuronal.data.augment.Augment`, with its values checked."""
         return kind(**{field.name: getattr(self, field.name) for field in fields(kind)})
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Plain lists, numbers and strings; :meth:`from_json` gives an equal recipe back."""
         options = {name: dict(getattr(self, name)) for name in ("model_options", "neuron_options")}
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self) | options))
+        values: Json = json.loads(json.dumps(asdict(self) | options))
         return values
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
+    def from_json(cls, values: Json) -> Self:
         names = [field.name for field in fields(cls)]
         for name in values:
             if name not in names:
                 raise UnknownName(unknown("field of a recipe", name, names))
         return cls(**values)
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Json:
         """The fields that are not at their default, in JSON; without the name and the seeds."""
         values = self.to_json()
         for field in fields(self):

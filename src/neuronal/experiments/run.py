@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
 from time import perf_counter
-from typing import Any
 
 import torch
 from torch import nn
 
+from neuronal.core.records import Json
 from neuronal.core.words import one_line
 from neuronal.data.augment import Augment
 from neuronal.data.catalogue import load
@@ -110,7 +110,7 @@ def network(recipe: Recipe, data: Dataset, seed: int) -> nn.Module:
     if len(data.shape) == 1 and recipe.model not in TABLE_MODELS:
         raise ValueError(f"{recipe.model} reads images, {data.name} is a table. Use {' or '.join(TABLE_MODELS)}.")
     given = {"widths": recipe.widths, "norm": recipe.norm}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value}
+    options: Json = {name: value for name, value in given.items() if value}
     shape = data.network_shape
     further = dict(recipe.model_options)
     if twice := sorted(further.keys() & (options.keys() | shape.keys())):
@@ -139,7 +139,8 @@ def drawn(source: Dataset, recipe: Recipe, seed: int) -> Dataset:
 def training_data(recipe: Recipe, data: Dataset, seed: int) -> tuple[Split, Split]:
     """What a cell is trained on, and what is held out: with all labels right, whatever becomes of the others."""
     train, held = data.train.held_out(recipe.holdout, seed)
-    train = fraction(train, recipe.fraction, seed)
+    if recipe.fraction < 1:
+        train = fraction(train, recipe.fraction, seed)
     if recipe.wrong_labels:
         train = with_wrong_labels(train, recipe.wrong_labels, len(data.classes), seed)
     return train, held

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from neuronal.data.catalogue import load
 from neuronal.data.dataset import Dataset
 from neuronal.data.image import decode
 from neuronal.models.registry import is_model
+from neuronal.nn.standard import Options
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +26,21 @@ class Subject:
     data: Dataset | None
 
 
-def subject(source: str, data: str | None, scaling: str, options: dict[str, Any]) -> Subject:
-    """The model ``source`` names; one of our architectures is made, untrained, for the shape of the data."""
-    found = load(data).scaled(scaling) if data else None
+def subject(
+    source: str | nn.Module, data: str | Dataset | None, scaling: str = "unit", options: Options | None = None
+) -> Subject:
+    """The model ``source`` is or names; one of our architectures is made, untrained, for the shape of the data."""
+    found = load(data) if isinstance(data, str) else data
+    if found is not None and (isinstance(data, str) or scaling != "unit"):
+        found = found.scaled(scaling)
+    if isinstance(source, nn.Module):
+        if options:
+            raise ValueError(f"a model that is made already takes no options, got {', '.join(options)}.")
+        return Subject(source, found)
+    given = dict(options or {})
     if found is not None and is_model(source):
-        options = found.network_shape | options
-    return Subject(from_source(source, **options), found)
+        given = found.network_shape | given
+    return Subject(from_source(source, **given), found)
 
 
 def chosen_rows(data: Dataset, indices: Sequence[int], split: str) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +51,8 @@ def sweep(
         fresh: Train everything again.
         watch: Told of the progress.
         engine: Where cells are trained; in this process, one after the other, if left out.
+
+    Whatever stops it, Ctrl-C as well, has a note (``__notes__``) that says what is finished and kept.
     """
     watch = watch or Watch()
     prepare(study, folder)
@@ -64,10 +66,24 @@ def sweep(
     left = [cell for cell in cells if cell not in records]
     for cell in left if fresh else ():
         forget(folder / "cells", cell.recipe, cell.seed)
-    for cell, record in (engine or InTurn()).train(left, folder / "cells", watch.cell_started, watch.epoch_ended):
-        records[cell] = record
-        watch.cell_ended(record, reused=False)
+    try:
+        for cell, record in (engine or InTurn()).train(left, folder / "cells", watch.cell_started, watch.epoch_ended):
+            records[cell] = record
+            watch.cell_ended(record, reused=False)
+    except BaseException as stop:
+        stop.add_note(_what_is_kept(cells, folder, records if fresh else None))
+        raise
     return tuple(records[cell] for cell in cells)
+
+
+def _what_is_kept(cells: Sequence[Cell], folder: Path, trained: Mapping[Cell, Record] | None) -> str:
+    """A line for whoever stopped a sweep. A record may be there that nobody was told of; after ``fresh`` an old one too."""
+    if trained is None:
+        count = sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in cells)
+    else:
+        count = len(trained)
+    again = "The same command" if trained is None else "The same command without --fresh"
+    return f"{count} of {len(cells)} cells are finished and kept in {folder}. {again} goes on from there."
 
 
 def prepare(study: Plan, folder: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.geometry.lowering import lower
-from neuronal.geometry.program import Affine, Kink, Maximum, Program, Step, bent, evaluate
+from neuronal.geometry.program import Affine, Kink, Maximum, Program, Step, bent, evaluate, follow, held, side
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,26 +73,16 @@ class Region:
     def _walk(
         self, x: Tensor, affine: Callable[[Affine, Tensor], Tensor], look: Callable[[Tensor], None] | None
     ) -> Tensor:
-        live, signs = {0: x}, iter(self.signs)
-        for step in self.program.steps:
-            inputs = [live[i] for i in step.inputs]
+        signs = iter(self.signs)
+
+        def apply(step: Step, inputs: list[Tensor]) -> Tensor:
             if isinstance(step.op, Kink | Maximum):
                 if look is not None:
                     look(bent(step.op, *inputs))
-                live[step.output] = _frozen(step.op, next(signs), inputs)
-            else:
-                live[step.output] = (
-                    affine(step.op, inputs[0]) if isinstance(step.op, Affine) else evaluate(step.op, *inputs)
-                )
-            for i in step.frees:
-                del live[i]
-        return live[self.program.output]
+                return held(step.op, next(signs), *inputs)
+            return affine(step.op, inputs[0]) if isinstance(step.op, Affine) else evaluate(step.op, *inputs)
 
-
-def _frozen(op: Kink | Maximum, sign: Tensor, inputs: list[Tensor]) -> Tensor:
-    if isinstance(op, Maximum):
-        return torch.where(sign, inputs[0], inputs[1])
-    return torch.where(sign, inputs[0], inputs[0] * op.slope)
+        return follow(self.program.steps, {0: x}, apply)[self.program.output]
 
 
 def region_of(program: Program, x: Tensor) -> Region:
@@ -101,8 +91,7 @@ def region_of(program: Program, x: Tensor) -> Region:
 
     def look(step: Step, inputs: list[Tensor]) -> None:
         if isinstance(step.op, Kink | Maximum):
-            # Compared, not subtracted: of two numbers that differ, the difference may vanish.
-            signs.append(inputs[0] > (inputs[1] if isinstance(step.op, Maximum) else 0))
+            signs.append(side(step.op, *inputs))
 
     with torch.no_grad():
         program(x, look)

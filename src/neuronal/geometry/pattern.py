@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from neuronal.geometry.lowering import lower, own_kind
-from neuronal.geometry.program import Kink, Maximum, Program, Step
+from neuronal.geometry.program import Kink, Maximum, Program, Step, side
 
 # A batch of about this many bytes stays near the processor on its way through the network.
 BATCH = 2**23
@@ -146,8 +146,7 @@ def _packed(program: Program, x: Tensor) -> NDArray[np.uint8]:
 
     def look(step: Step, inputs: list[Tensor]) -> None:
         if isinstance(step.op, Kink | Maximum):
-            is_first = inputs[0] > (inputs[1] if isinstance(step.op, Maximum) else 0)
-            found.append(np.packbits(is_first.flatten(1).cpu().numpy(), axis=1))
+            found.append(np.packbits(side(step.op, *inputs).flatten(1).cpu().numpy(), axis=1))
 
     program(x.detach().to(program.device, program.dtype), look)
     return np.concatenate(found, axis=1)

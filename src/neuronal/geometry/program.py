@@ -1,6 +1,6 @@
 """A piecewise-linear network as a list of steps: affine maps, sums, kinks and maxima, and nothing else.
 
-Every analysis (patterns, segments, bounds, degrees) walks this list with its own rule for each kind of step.
+Every analysis (patterns, segments, bounds) follows this list with its own rule for each kind of step.
 Values have a batch dimension in front; steps never mix the rows of a batch.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 
 # See Note [Float64 on the CPU].
 WINDOWS, FEW = 2**23, 25
+V = TypeVar("V")
 CONVOLUTIONS = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
 
 
@@ -281,15 +283,13 @@ class Program:
 
         ``look(step, inputs)`` is called before every step.
         """
-        live = {0: x}
-        for step in self.steps:
-            inputs = [live[i] for i in step.inputs]
+
+        def apply(step: Step, inputs: list[Tensor]) -> Tensor:
             if look is not None:
                 look(step, inputs)
-            live[step.output] = evaluate(step.op, *inputs)
-            for i in step.frees:
-                del live[i]
-        return live[self.output]
+            return evaluate(step.op, *inputs)
+
+        return follow(self.steps, {0: x}, apply)[self.output]
 
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> Program:
         """The same program with its constants in another precision or place."""
@@ -321,6 +321,15 @@ class Program:
         return (step for step in self.steps if isinstance(step.op, Kink | Maximum))
 
 
+def follow(steps: Iterable[Step], live: dict[int, V], apply: Callable[[Step, list[V]], V]) -> dict[int, V]:
+    """Values of any kind through steps, each by ``apply(step, inputs)``; ``live`` are those there are, then those left."""
+    for step in steps:
+        live[step.output] = apply(step, [live[i] for i in step.inputs])
+        for i in step.frees:
+            del live[i]
+    return live
+
+
 def evaluate(op: Op, *values: Tensor) -> Tensor:
     """One step on plain tensors."""
     if isinstance(op, Sum):
@@ -335,6 +344,16 @@ def evaluate(op: Op, *values: Tensor) -> Tensor:
 def bent(op: Kink | Maximum, *values: Tensor) -> Tensor:
     """What decides at a bend by its sign: the number itself, or of two the first minus the second."""
     return values[0] - values[1] if isinstance(op, Maximum) else values[0]
+
+
+def side(op: Kink | Maximum, *values: Tensor) -> Tensor:
+    """Which side of a bend is taken. Compared, not subtracted: of two numbers that differ, the difference may vanish."""
+    return values[0] > (values[1] if isinstance(op, Maximum) else 0)
+
+
+def held(op: Kink | Maximum, side: Tensor, *values: Tensor) -> Tensor:
+    """A bend as if it were on this side everywhere: affine."""
+    return torch.where(side, values[0], values[1] if isinstance(op, Maximum) else values[0] * op.slope)
 
 
 def _moved(step: Affine, move: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:

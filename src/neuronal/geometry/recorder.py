@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuronal.core.inference import memory
+from neuronal.core.inference import Arguments, memory
 from neuronal.geometry.program import Copy, Op, Step
 from neuronal.geometry.tracer import Operation, Tracer
 
@@ -17,7 +17,6 @@ SUPPORTED = (
     "evaluation, additions, multiplication by constants, flatten, reshape, slices, concatenation, padding, dropout in "
     "evaluation, and our zero-bias, geometric and Farkas layers"
 )
-ROWS = 2
 # What may be done with a matrix whose rows are the positions of all inputs; see Note [Merged rows].
 ON_MERGED = {"view", "_unsafe_view", "reshape", "addmm", "mm", "mean_field"}
 # What torch itself does with the places of a maximum that nobody asked for.
@@ -48,7 +47,7 @@ class Call(Operation):
         first = self.result[0] if isinstance(self.result, list | tuple) else self.result
         return tuple(first.shape[1:])
 
-    def rest(self) -> dict[str, Any]:
+    def rest(self) -> Arguments:
         """All arguments but the tensor the operation is about."""
         return {name: value for name, value in self.arguments.items() if name != "self"}
 
@@ -106,7 +105,7 @@ class Recorder(Tracer):
         super().__init__(model, x)
         self.rules = rules
         self.steps: list[Step] = []
-        self.shapes = [tuple(x.shape[1:])]  # of every value
+        self.rows, self.shapes = len(x), [tuple(x.shape[1:])]  # of every value
         self.known: dict[int, tuple[int, Tensor]] = {id(x): (0, x)}  # the tensor is held, so its id stays its own
         self.stale: set[int] = set()
         # Note [Merged rows]: torch multiplies inputs of shape (batch, positions, features) by a matrix after it has
@@ -153,11 +152,8 @@ class Recorder(Tracer):
         for target in call.targets():
             self.stale |= {key for key, (_, t) in self.known.items() if t is not target and memory(t) == memory(target)}
 
-    def draws(self, call: Call) -> None:
-        raise self.unsupported(f"draws random numbers ({call.func})")
-
-    def leaves(self, name: str) -> None:
-        raise self.unsupported(f"takes numbers that depend on the input out of torch ({name})")
+    def refuse(self, reason: str, kind: str) -> None:
+        raise self.unsupported(reason)
 
     def note(self, numbers: int | tuple[int, ...], result: Any) -> None:
         results = result if isinstance(result, list | tuple) else (result,)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from neuronal.geometry.lowering import as_batch, lower
-from neuronal.geometry.program import Kink, Maximum, Program, bent, evaluate
+from neuronal.geometry.program import Kink, Maximum, Program, bent, evaluate, held
 
 Polygon = NDArray[np.float64]
 Domain = Literal["triangle", "parallelogram"]
@@ -144,7 +144,8 @@ class _Plane:
                 triple = torch.from_numpy(parents[:, None] * 3 + np.arange(3)).flatten().to(corners.device)
                 live = {k: value[triple] for k, value in live.items()} if len(parents) > len(z) else live
                 inputs = [live[i] for i in step.inputs]
-                live[step.output] = _bend(step.op, _signs(polygons, z, parents).to(corners.device), inputs)
+                sign = _signs(polygons, z, parents).to(corners.device).repeat_interleave(3, 0)
+                live[step.output] = held(step.op, sign.view(-1, *inputs[0].shape[1:]), *inputs)
             else:
                 live[step.output] = evaluate(step.op, *inputs)
             for i in step.frees:
@@ -164,14 +165,6 @@ class _Plane:
                     f"More than limit={self.limit} regions. Choose inputs that are nearer together, or raise the limit."
                 )
         return pieces, np.array(parents)
-
-
-def _bend(op: Kink | Maximum, sign: Tensor, inputs: list[Tensor]) -> Tensor:
-    """The bend, on the side each polygon is on: affine in the values at the three inputs."""
-    sign = sign.repeat_interleave(3, 0).view(-1, *inputs[0].shape[1:])
-    if isinstance(op, Maximum):
-        return torch.where(sign, inputs[0], inputs[1])
-    return torch.where(sign, inputs[0], inputs[0] * op.slope)
 
 
 def _signs(polygons: list[Polygon], z: NDArray[np.float64], parents: NDArray[np.int64]) -> Tensor:

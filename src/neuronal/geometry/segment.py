@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from neuronal.core.precision import all_digits
 from neuronal.geometry.lowering import as_batch, lower
-from neuronal.geometry.program import Kink, Maximum, Program, Step, bent, evaluate
+from neuronal.geometry.program import Kink, Maximum, Program, Step, bent, evaluate, follow
 
 # A part of this many bytes stays near the processor on its way through the network; larger ones are slower.
 PART = 2**22
@@ -215,12 +215,7 @@ class _Stretch:
         return bent(step.op, *(values[number] for number in step.inputs)).flatten(1)
 
     def __call__(self, values: dict[int, Tensor]) -> dict[int, Tensor]:
-        values = dict(values)
-        for step in self.steps:
-            values[step.output] = evaluate(step.op, *(values[number] for number in step.inputs))
-            for number in step.frees:
-                del values[number]
-        return values
+        return follow(self.steps, dict(values), lambda step, inputs: evaluate(step.op, *inputs))
 
 
 class _Walk:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from neuronal.core.inference import arguments, check_module, is_random, memory
+from neuronal.core.inference import Arguments, arguments, check_module, is_random, memory
 
 Look = Callable[[str, Tensor], None]
 # Ways out of torch: what happens to the numbers there is not seen.
@@ -85,9 +85,7 @@ class _Relus(TorchDispatchMode):
         self.running, self.look = running, look
         self.calls: dict[str, int] = {}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ in ("relu", "relu_") and self.running:
             path = self.running[-1]
@@ -103,9 +101,7 @@ class Exits(TorchFunctionMode):
         super().__init__()
         self.look = look
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")
         if name in EXITS and args:
             self.look(name, args[0])
@@ -118,7 +114,7 @@ class Operation:
     tracer: Any
     result: Any
 
-    def __init__(self, tracer: Tracer, func: Any, args: Sequence[Any], kwargs: dict[str, Any]):
+    def __init__(self, tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Arguments):
         self.tracer, self.func, self.result = tracer, func, None
         self.arguments = arguments(func, args, kwargs)
         self.is_mutable: bool = func._schema.is_mutable
@@ -165,12 +161,8 @@ class Tracer(TorchDispatchMode, ABC):
         """An operation on a value that depends on the input."""
 
     @abstractmethod
-    def draws(self, call: Any) -> None:
-        """An operation draws random numbers."""
-
-    @abstractmethod
-    def leaves(self, name: str) -> None:
-        """Numbers that depend on the input leave torch: what is done with them is not seen."""
+    def refuse(self, reason: str, kind: str) -> None:
+        """Nothing can be said of what the module that runs does; ``kind``: ``random``, ``control``, or as rules have it."""
 
     def before(self, call: Any) -> None:
         """Any operation, before it is computed."""
@@ -200,17 +192,15 @@ class Tracer(TorchDispatchMode, ABC):
 
     def _look(self, name: str, tensor: Tensor) -> None:
         if self.depends(tensor):
-            self.leaves(name)
+            self.refuse(f"takes numbers that depend on the input out of torch ({name})", "control")
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         call = self.operation(self, func, args, kwargs)
         self.before(call)
         call.result = func(*args, **kwargs)
         if is_random(func, args, kwargs):
-            self.draws(call)
+            self.refuse(f"draws random numbers ({func.overloadpacket.__name__})", "random")
         if any(map(self.depends, call.tensors())):
             self.visit(call)
         else:

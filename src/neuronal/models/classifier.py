@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 
 from neuronal.core.decay import no_weight_decay
+from neuronal.core.records import Json
 from neuronal.nn.families import Family
 
 
@@ -16,7 +15,7 @@ class Classifier(nn.Module):
     ``zero_head`` starts the head at zero, as Fixup asks for.
     """
 
-    recipe: dict[str, Any]
+    recipe: Json
     """Arguments of ``create_model`` that build the same network again."""
     no_weight_decay = no_weight_decay
     """What timm's optimisers spare the weight decay."""

@@ -15,6 +15,7 @@ from neuronal.names import unknown
 from neuronal.nn.families import Family
 from neuronal.nn.farkas import Aggregate, FarkasConv2d, Rule
 from neuronal.nn.farkas_block import FarkasBasicBlock, FarkasBottleneck, Norm
+from neuronal.nn.standard import Options
 
 _NORMS: dict[str | None, Norm | None] = {
     None: None,
@@ -43,7 +44,7 @@ def _after(channels: int, norm: Norm | None) -> list[nn.Module]:
     return [norm(channels)] if norm else []
 
 
-def _of_farkas(block: Block, norm: Norm | None, balance: dict[str, Any], options: dict[str, Any]) -> _Makers:
+def _of_farkas(block: Block, norm: Norm | None, balance: Options, options: Options) -> _Makers:
     def conv(inputs: int, outputs: int, kernel_size: int, **shape: Any) -> list[nn.Module]:
         made = FarkasConv2d(inputs, outputs, kernel_size, **shape, **balance)
         return [made, nn.ReLU(), *_after(outputs, norm)]

@@ -11,6 +11,7 @@ from neuronal.names import find
 from neuronal.nn.families import Family
 from neuronal.nn.norm import InputMeanNorm, MeanOnlyBatchNorm
 from neuronal.nn.residual import RELU_GAIN, ScaledStandardisedConv2d, ScaledStandardisedLinear
+from neuronal.nn.standard import Options
 
 NORMS = {
     "batch": "batch norm after every layer",
@@ -84,7 +85,7 @@ class Parts:
             # One more zero after than before, as torch's "same" does with a warning that it makes a copy.
             before, after = (kernel_size - 1) // 2, kernel_size // 2
             pads, padding = [nn.ZeroPad2d((before, after, before, after))], 0
-        shape: dict[str, Any] = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+        shape: Options = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
         shape |= {"activation": "relu"} if self.outside and relu else {}
         layer, norm = self._layer("Conv2d", in_channels, out_channels, shape, first)
         return self._in_order(in_channels, [*pads, layer], norm, relu)
@@ -96,7 +97,7 @@ class Parts:
         return self._in_order(in_features, [layer], norm, True)
 
     def _layer(
-        self, kind: Kind, inputs: int, outputs: int, shape: dict[str, Any], first: bool
+        self, kind: Kind, inputs: int, outputs: int, shape: Options, first: bool
     ) -> tuple[nn.Module, list[nn.Module]]:
         """The layer, and the norm of its outputs, if there is one."""
         make = getattr(self.layers, kind)

@@ -80,9 +80,7 @@ class Computed(Tensor, metaclass=_StandsForParameters):
         return new
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if torch.compiler.is_compiling():
             with torch._C.DisableTorchFunctionSubclass():
@@ -135,7 +133,7 @@ def _check_flag(tensor: Computed, requires_grad: bool = True) -> None:
         )
 
 
-def _looks_in_place(name: str, kwargs: Mapping[str, Any]) -> bool:
+def _looks_in_place(name: str, kwargs: Any) -> bool:
     by_name = name in _WRITE_IN_PLACE or (name.endswith("_") and not name.endswith("__"))
     return by_name or kwargs.get("out") is not None
 

@@ -37,7 +37,7 @@ class Family:
     def with_options(self, **options: Any) -> Family:
         """The same neuron, its layers made with these options of theirs; the head stays as it is."""
         kinds = ("Linear", "Conv1d", "Conv2d", "Conv3d")
-        layers: dict[str, Any] = {kind: partial(getattr(self, kind), **options) for kind in kinds}
+        layers: Any = {kind: partial(getattr(self, kind), **options) for kind in kinds}
         return replace(self, **layers)
 
 

@@ -78,7 +78,7 @@ class Balance(nn.Module):
             )
         self.num_free, self.fan_in = num_free, fan_in
         self.aggregate, self.margin, self.cutoff, self.rule = aggregate, float(margin), float(cutoff), rule
-        kind: dict[str, Any] = {"device": device, "dtype": dtype}
+        kind: Any = {"device": device, "dtype": dtype}
         self.register_parameter("offsets", nn.Parameter(torch.empty(num_free, **kind)) if bias else None)
         self.register_parameter("last", nn.Parameter(torch.empty(min(1, num_free), **kind)) if bias else None)
         learnt = nn.Parameter(torch.empty(num_free, **kind)) if learn_multipliers else None

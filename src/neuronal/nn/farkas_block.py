@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from neuronal.nn.farkas import Balance, FarkasConv2d, need_two
 from neuronal.nn.graph import is_recorded, one_node
-from neuronal.nn.standard import Device, Dtype
+from neuronal.nn.standard import Device, Dtype, Options
 
 Norm = Callable[[int], nn.Module]
 
@@ -112,7 +112,7 @@ class _FarkasBlock(nn.Module):
         """``ValueError`` if the block is too narrow; each kind of block says it."""
         raise NotImplementedError
 
-    def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
+    def _branch(self, channels: int, norm: Norm | None, options: Options) -> nn.Sequential:
         """What is added to the skip, its last layer a plain convolution; each kind of block has its own."""
         raise NotImplementedError
 
@@ -163,7 +163,7 @@ class FarkasBasicBlock(_FarkasBlock):
     def _check(self, channels: int) -> None:
         need_two("FarkasBasicBlock", channels, "a plain block")
 
-    def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
+    def _branch(self, channels: int, norm: Norm | None, options: Options) -> nn.Sequential:
         kind = {name: options[name] for name in ("device", "dtype") if name in options}
         first = FarkasConv2d(channels, channels, 3, padding=1, **options)
         return nn.Sequential(*_activated(first, norm), nn.Conv2d(channels, channels, 3, padding=1, bias=False, **kind))
@@ -200,7 +200,7 @@ class FarkasBottleneck(_FarkasBlock):
         name = f"FarkasBottleneck with {channels} channels, inner width a quarter of them,"
         need_two(name, channels // 4, "8 channels or more")
 
-    def _branch(self, channels: int, norm: Norm | None, options: dict[str, Any]) -> nn.Sequential:
+    def _branch(self, channels: int, norm: Norm | None, options: Options) -> nn.Sequential:
         inner = channels // 4
         kind = {name: options[name] for name in ("device", "dtype") if name in options}
         first = FarkasConv2d(channels, inner, 1, **options)

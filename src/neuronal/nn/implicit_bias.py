@@ -60,7 +60,7 @@ class ImplicitBiasLayer(StandIn):
             raise ValueError(f"tolerance needs to be above 0, got {tolerance}.")
         self.initial_coupling, self.initial_slope = float(coupling), float(slope)
         self.steps, self.tolerance = steps, tolerance
-        kind: dict[str, Any] = {"device": device, "dtype": dtype}
+        kind: Any = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.empty(self._weight_shape, **kind))
         self.register_parameter("bias", nn.Parameter(torch.empty(self.num_units, **kind)) if bias else None)
         count = self.num_units if per_channel and self._plain is not nn.Linear else 1

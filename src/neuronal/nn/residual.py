@@ -91,7 +91,7 @@ class _ScaledStandardised(StandIn):
     def _setup(self, bias: bool, device: Device, dtype: Dtype, *, gain: float = RELU_GAIN, eps: float = 1e-5) -> None:
         if self.fan_in < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 inputs per unit to centre, got {self.fan_in}.")
-        kind: dict[str, Any] = {"device": device, "dtype": dtype}
+        kind: Any = {"device": device, "dtype": dtype}
         self.factor, self.eps = gain, eps
         self.raw = nn.Parameter(torch.empty(self._weight_shape, **kind))
         self.gain = nn.Parameter(torch.empty(self.num_units, **kind))

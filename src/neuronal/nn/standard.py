@@ -12,14 +12,17 @@ from typing import Any, ClassVar, Literal, Self, SupportsIndex
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.common_types import _size_1_t, _size_2_t, _size_3_t
 
 from neuronal.names import unknown
 
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+Options = dict[str, Any]
+"""Keyword arguments of a layer, or of what is made of layers."""
 Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
 Device = torch.device | str | None
 Dtype = torch.dtype | None
+Size = int | tuple[int, ...]
+"""One number for all dimensions, or one for each."""
 
 _CONV = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
 _ARGUMENTS: dict[type[nn.Module], tuple[str, ...]] = {
@@ -30,7 +33,7 @@ _ARGUMENTS: dict[type[nn.Module], tuple[str, ...]] = {
 }
 
 
-def arguments(layer: nn.Module) -> dict[str, Any]:
+def arguments(layer: nn.Module) -> Options:
     """Constructor arguments, all but ``bias``, that rebuild a plain layer: shape, device and dtype."""
     for kind, names in _ARGUMENTS.items():
         if isinstance(layer, kind):
@@ -110,7 +113,7 @@ class StandIn(nn.Module):
             own = [a for a in signature(cls._setup).parameters.values() if a.kind is Argument.KEYWORD_ONLY]
             cls.__signature__ = signature(cls.__init__).replace(parameters=shape[1:] + own)  # type: ignore[attr-defined]
 
-    def _build(self, plain: Plain, bias: bool, device: Device, dtype: Dtype, options: dict[str, Any]) -> None:
+    def _build(self, plain: Plain, bias: bool, device: Device, dtype: Dtype, options: Options) -> None:
         """Takes over the shape of ``plain``, which lives on the meta device: torch has checked the arguments by then."""
         self._check_dtype(plain.weight.dtype)
         for name in _ARGUMENTS[self._plain]:
@@ -194,7 +197,7 @@ class StandIn(nn.Module):
 
     def _plain_with(self, weight: Tensor, bias: Tensor | None) -> Plain:
         """The plain torch layer of this shape with copies of the given weight and bias."""
-        shape: dict[str, Any] = {name: getattr(self, name) for name in _ARGUMENTS[self._plain]}
+        shape: Any = {name: getattr(self, name) for name in _ARGUMENTS[self._plain]}
         plain = self._plain(**shape, bias=bias is not None, device="meta", dtype=weight.dtype)
         plain.weight = copied(weight)
         plain.bias = None if bias is None else copied(bias)
@@ -223,76 +226,37 @@ class LinearShape(StandIn):
         self._build(plain, bias, device, dtype, options)
 
 
-class Conv1dShape(StandIn):
-    """Constructor of ``nn.Conv1d``."""
+class ConvShape(StandIn):
+    """Constructor of ``nn.Conv1d``, ``nn.Conv2d`` and ``nn.Conv3d``."""
 
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: str | Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: Dtype = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(in_channels, out_channels)
+        plain: Any = self._plain
+        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
+        self._build(plain(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
+
+
+class Conv1dShape(ConvShape):
     _plain = nn.Conv1d
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_1_t,
-        stride: _size_1_t = 1,
-        padding: str | _size_1_t = 0,
-        dilation: _size_1_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: Dtype = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
-        self._build(nn.Conv1d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
-
-class Conv2dShape(StandIn):
-    """Constructor of ``nn.Conv2d``."""
-
+class Conv2dShape(ConvShape):
     _plain = nn.Conv2d
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_2_t,
-        stride: _size_2_t = 1,
-        padding: str | _size_2_t = 0,
-        dilation: _size_2_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: Dtype = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
-        self._build(nn.Conv2d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)
 
-
-class Conv3dShape(StandIn):
-    """Constructor of ``nn.Conv3d``."""
-
+class Conv3dShape(ConvShape):
     _plain = nn.Conv3d
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_3_t,
-        stride: _size_3_t = 1,
-        padding: str | _size_3_t = 0,
-        dilation: _size_3_t = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: Dtype = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode)
-        self._build(nn.Conv3d(*shape, device="meta", dtype=dtype), bias, device, dtype, options)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Self, cast
 
-import torch
 from torch import Tensor, nn
-from torch.nn.common_types import _size_1_t, _size_2_t, _size_3_t
 
-from neuronal.nn.standard import PaddingMode, Plain, arguments, check_sizes, copied, named
+from neuronal.nn.standard import Device, Dtype, PaddingMode, Plain, Size, arguments, check_sizes, copied, named
 
 
 class _ZeroBias:
@@ -94,80 +92,48 @@ class ZeroBiasLinear(_ZeroBias, nn.Linear):
         in_features: int,
         out_features: int,
         bias: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        device: Device = None,
+        dtype: Dtype = None,
     ) -> None:
         self._refuse(bias, in_features, out_features)
         super().__init__(in_features, out_features, False, device, dtype)
 
 
-class ZeroBiasConv1d(_ZeroBias, nn.Conv1d):
+class _ZeroBiasConv(_ZeroBias):
+    """Constructor of the three convolutions."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: str | Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = False,
+        padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: Dtype = None,
+    ) -> None:
+        self._refuse(bias, in_channels, out_channels)
+        shape: Any = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
+        super().__init__(*shape, False, padding_mode, device, dtype)  # type: ignore[call-arg]
+
+
+class ZeroBiasConv1d(_ZeroBiasConv, nn.Conv1d):
     """``nn.Conv1d`` without a bias; equation, law and reference as for :class:`ZeroBiasLinear`."""
 
     _plain = nn.Conv1d
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_1_t,
-        stride: _size_1_t = 1,
-        padding: str | _size_1_t = 0,
-        dilation: _size_1_t = 1,
-        groups: int = 1,
-        bias: bool = False,
-        padding_mode: PaddingMode = "zeros",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        self._refuse(bias, in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
-        super().__init__(*shape, False, padding_mode, device, dtype)
 
-
-class ZeroBiasConv2d(_ZeroBias, nn.Conv2d):
+class ZeroBiasConv2d(_ZeroBiasConv, nn.Conv2d):
     """``nn.Conv2d`` without a bias; equation, law and reference as for :class:`ZeroBiasLinear`."""
 
     _plain = nn.Conv2d
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_2_t,
-        stride: _size_2_t = 1,
-        padding: str | _size_2_t = 0,
-        dilation: _size_2_t = 1,
-        groups: int = 1,
-        bias: bool = False,
-        padding_mode: PaddingMode = "zeros",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        self._refuse(bias, in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
-        super().__init__(*shape, False, padding_mode, device, dtype)
 
-
-class ZeroBiasConv3d(_ZeroBias, nn.Conv3d):
+class ZeroBiasConv3d(_ZeroBiasConv, nn.Conv3d):
     """``nn.Conv3d`` without a bias; equation, law and reference as for :class:`ZeroBiasLinear`."""
 
     _plain = nn.Conv3d
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: _size_3_t,
-        stride: _size_3_t = 1,
-        padding: str | _size_3_t = 0,
-        dilation: _size_3_t = 1,
-        groups: int = 1,
-        bias: bool = False,
-        padding_mode: PaddingMode = "zeros",
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        self._refuse(bias, in_channels, out_channels)
-        shape = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups)
-        super().__init__(*shape, False, padding_mode, device, dtype)

@@ -5,25 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from neuronal.core.words import counted
 from neuronal.data.dataset import Dataset
-from neuronal.experiments.compare import Comparison, Estimate, by_family
+from neuronal.experiments.compare import Estimate, by_family
 from neuronal.experiments.record import Record
-from neuronal.experiments.sweep import Study
 from neuronal.nn.families import FAMILIES
 from neuronal.probes.dead_units import DeadUnits
 from neuronal.report.document import Block, Bullets, Code, Document, Figures, Section, Text
 from neuronal.report.figures import Figure, contrast_curves, training_curves, zero_image_bars
 from neuronal.report.tables import Table
-from neuronal.report.words import findings, percent, plain
-from neuronal.train.timing import StepTime
+from neuronal.report.words import percent, plain
+
+if TYPE_CHECKING:
+    from neuronal.report.comparison import Comparison
 
 
-def page(
-    study: Study, data: Dataset, records: Sequence[Record], comparison: Comparison, costs: Mapping[str, StepTime]
-) -> Document:
-    """The report on a study; ``costs`` are step times by neuron."""
+def page(comparison: Comparison) -> Document:
+    """The report on a comparison."""
+    study, data, records = comparison.study, comparison.data, comparison.records
     recipe = study.recipe
     sound = by_family(record for record in records if record.failure is None)
     title = f"{recipe.name}: {', '.join(study.families)}"
@@ -37,28 +38,28 @@ def page(
     )
     decided = "This is all that was decided; the same recipe and seed give the same numbers on the same machine."
     sections = (
-        Section("Summary", [_summary(comparison, costs)]),
+        Section("Summary", [_summary(comparison)]),
         Section("Figures", [Figures(_figures(sound, data))]),
         Section("Dead units, layer by layer", [_dead_units(sound)]),
         Section("Every cell", [_cells(records)]),
         Section("Recipe", [Text(decided), Code(json.dumps(study.to_json(), indent=1))]),
         Section("Measured with", [_environments(records)]),
     )
-    first: list[Block] = [Text(about, is_soft=True), Bullets(findings(comparison, records, costs, data.classes))]
+    first: list[Block] = [Text(about, is_soft=True), Bullets(comparison.findings)]
     return Document(title, first, sections, f"Data: {data.source}")
 
 
-def _summary(comparison: Comparison, costs: Mapping[str, StepTime]) -> Table:
+def _summary(comparison: Comparison) -> Table:
     head = ("neuron", "unit", *(metric.title for metric in comparison.metrics), "time per step", "seeds")
-    rows, marks = [], {}
-    for number, row in enumerate(comparison.rows):
+    times, rows, marks = comparison.times, [], {}
+    for number, row in enumerate(comparison.neurons):
         unit = FAMILIES[row.family].unit if row.family in FAMILIES else ""
         cells = [row.family, unit]
         for metric in comparison.metrics:
             if metric.better != "neither" and metric.key != "parameters" and comparison.best(metric.key) is row:
                 marks[number, len(cells)] = "best"
             cells.append(_estimate(metric.key, row.estimates.get(metric.key)))
-        cells.append(f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–")
+        cells.append(f"{times[row.family].ratio:.2f}×" if row.family in times else "–")
         good = max((estimate.num_seeds for estimate in row.estimates.values()), default=0)
         if row.failed:
             marks[number, len(cells)] = "failed"

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 
-from jinja2 import Environment, PackageLoader, Template
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from neuronal.names import printable
-from neuronal.report.document import Document
+from neuronal.report.document import Block, Document
 from neuronal.report.figures import Figure
 
 
 def render_html(document: Document) -> str:
     """The page. All text is escaped; figures are SVG of our own."""
-    return printable(_template().render(document=document) + "\n")
+    return printable(_templates().get_template("page.html").render(document=document) + "\n")
+
+
+def render_part(blocks: Iterable[Block]) -> str:
+    """Blocks without a page around them, as a notebook shows them; the first table has its title too."""
+    return printable(str(_templates().get_template("blocks.html").module.blocks(list(blocks), 1)))  # type: ignore[attr-defined]
 
 
 @cache
-def _template() -> Template:
+def _templates() -> Environment:
     environment = Environment(loader=PackageLoader("neuronal.report"), autoescape=True)
     environment.filters |= {
         "inline": _inline,
@@ -28,7 +34,7 @@ def _template() -> Template:
         "labelled": _labelled,
         "sentence": lambda text: text if text.endswith(".") else f"{text}.",
     }
-    return environment.get_template("page.html")
+    return environment
 
 
 def _inline(text: str) -> Markup:

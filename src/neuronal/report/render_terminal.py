@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from io import StringIO
 from typing import Literal
 
 from rich.box import SIMPLE_HEAD
@@ -32,6 +33,13 @@ def print_blocks(console: Console, blocks: Iterable[Block]) -> None:
                 console.print(without_markup(printable(text)), highlight=False)
             case Figures():
                 pass
+
+
+def render_text(blocks: Iterable[Block]) -> str:
+    """What :func:`print_blocks` prints, without colours, as wide as the terminal."""
+    console = Console(file=(text := StringIO()), color_system=None, force_jupyter=False)
+    print_blocks(console, blocks)
+    return text.getvalue().rstrip("\n")
 
 
 def rich_table(table: Table) -> RichTable:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from neuronal.experiments.compare import Comparison, Estimate
+from neuronal.experiments.compare import Estimate
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.sweep import Cell, Watch
@@ -20,7 +20,9 @@ from neuronal.experiments.tune import Choice, Point
 from neuronal.report.tables import Table
 from neuronal.report.words import percent, plain, result
 from neuronal.train.progress import Epoch, Step
-from neuronal.train.timing import StepTime
+
+if TYPE_CHECKING:
+    from neuronal.report.comparison import Comparison
 
 __all__ = ["Bars"]
 
@@ -50,15 +52,16 @@ class Bars(Watch):
         self._epochs = self._progress.add_task("epochs", total=None, visible=False)
 
     def __enter__(self) -> Self:
-        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def sweep_started(self, cells: Sequence[Cell]) -> None:
+        self._progress.start()
         self._progress.update(self._cells, total=len(cells))
 
     def cell_started(self, cell: Cell) -> None:
@@ -130,11 +133,11 @@ MEASURES = {
 }
 
 
-def comparison_table(comparison: Comparison, costs: Mapping[str, StepTime], title: str) -> Table:
+def comparison_table(comparison: Comparison) -> Table:
     """One row per neuron, narrow enough for 80 columns."""
     measures = [(metric.key, MEASURES[metric.key]) for metric in comparison.metrics]
-    rows, marks = [], {}
-    for number, row in enumerate(comparison.rows):
+    times, rows, marks = comparison.times, [], {}
+    for number, row in enumerate(comparison.neurons):
         if row.failed:
             marks[number, 0] = "failed"
         found = ((row.estimates.get(key), measure) for key, measure in measures)
@@ -142,12 +145,12 @@ def comparison_table(comparison: Comparison, costs: Mapping[str, StepTime], titl
             (
                 row.family + (f" ({len(row.failed)} failed)" if row.failed else ""),
                 *(measure.show(estimate) if estimate else "–" for estimate, measure in found),
-                f"{costs[row.family].ratio:.2f}×" if row.family in costs else "–",
+                f"{times[row.family].ratio:.2f}×" if row.family in times else "–",
             )
         )
     head = ("neuron", *(measure.head for _, measure in measures), "time")
     notes = [*(measure.note for _, measure in measures if measure.note), "time: per step, to standard"]
-    return Table(title, head, tuple(rows), 1, "; ".join(notes), marks)
+    return Table(comparison.title, head, tuple(rows), 1, "; ".join(notes), marks)
 
 
 def choice_table(choices: Sequence[Choice], field: str) -> Table:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from neuronal.core.words import counted
-from neuronal.experiments.compare import Comparison, Difference, Estimate, by_family
+from neuronal.experiments.compare import Difference, Estimate, by_family
 from neuronal.experiments.recipe import PROTOCOLS
 from neuronal.experiments.record import Record
 from neuronal.probes.contrast import Contrast
 from neuronal.probes.zero_image import ZeroImage
-from neuronal.train.timing import StepTime
+
+if TYPE_CHECKING:
+    from neuronal.report.comparison import Comparison
 
 
 def percent(estimate: Estimate) -> str:
@@ -31,21 +34,20 @@ def result(metrics: Mapping[str, float]) -> str:
     return text + (f" (weights of epoch {metrics['best_epoch']})" if "best_epoch" in metrics else "")
 
 
-def findings(
-    comparison: Comparison, records: Sequence[Record], costs: Mapping[str, StepTime], classes: Sequence[str]
-) -> list[str]:
+def findings(comparison: Comparison) -> list[str]:
     """The best neuron and the trade-offs, one sentence or two per subject, most important first."""
-    sound = by_family(record for record in records if record.failure is None)
+    sound = by_family(record for record in comparison.records if record.failure is None)
     probed = [set(record.probes) for group in sound.values() for record in group]
     everywhere = set.intersection(*probed) if probed else set()
     return [
-        *_protocol(records),
+        *_protocol(comparison.records),
+        *_incomplete(comparison),
         *_failures(comparison),
         *_main(comparison),
         *(_contrast(sound) if "contrast" in everywhere else []),
-        *(_zero_image(sound, classes) if "zero_image" in everywhere else []),
+        *(_zero_image(sound, comparison.data.classes) if "zero_image" in everywhere else []),
         *_dead(comparison),
-        *_cost(comparison, costs),
+        *_cost(comparison),
     ]
 
 
@@ -55,11 +57,20 @@ def _protocol(records: Sequence[Record]) -> list[str]:
     return [f"Protocol {name}: {PROTOCOLS[name]}." for name in named]
 
 
+def _incomplete(comparison: Comparison) -> list[str]:
+    """What the numbers do not cover, or no longer hold for."""
+    missing, count = len(comparison.study.cells()) - len(comparison.records), len(comparison.study.cells())
+    found = [f"{missing} of {count} cells are not finished."] if missing > 0 else []
+    if any(record.data not in ("", comparison.data.checksum()) for record in comparison.records):
+        found.append(f"The data at {comparison.study.recipe.data} have changed since these cells were trained.")
+    return found
+
+
 def _failures(comparison: Comparison) -> list[str]:
     return [
         f"{row.family} failed with seed {seed}: {reason}."
         + (" Its mean is over the remaining seeds." if row.estimates else "")
-        for row in comparison.rows
+        for row in comparison.neurons
         for seed, reason in row.failed.items()
     ]
 
@@ -75,7 +86,7 @@ def _main(comparison: Comparison) -> list[str]:
     if key == "accuracy":
         text = f"Highest mean test accuracy: {best.family}, {percent(mine)}%"
     found = [f"{text} ({counted(mine.num_seeds, 'seed')})."]
-    gaps = {row.family: row.against_baseline[key] for row in comparison.rows if key in row.against_baseline}
+    gaps = {row.family: row.against_baseline[key] for row in comparison.neurons if key in row.against_baseline}
     if gaps:
         shown_as = _points if key == "accuracy" else _more
         texts = ", ".join(f"{name} {shown_as(gap)}" for name, gap in gaps.items())
@@ -139,14 +150,12 @@ def _zero_image(sound: Mapping[str, Sequence[Record]], classes: Sequence[str]) -
 
 
 def _dead(comparison: Comparison) -> list[str]:
-    rows = [row for row in comparison.rows if "dead" in row.estimates]
+    rows = [row for row in comparison.neurons if "dead" in row.estimates]
     shares = ", ".join(f"{row.family} {percent(row.estimates['dead'])}%" for row in rows)
     return [f"Units never active on the test data: {shares}."] if rows else []
 
 
-def _cost(comparison: Comparison, costs: Mapping[str, StepTime]) -> list[str]:
-    others = [row.family for row in comparison.rows if row.family in costs and row.family != comparison.baseline]
-    texts = (
-        f"{name} {costs[name].ratio:.2f} ({costs[name].ratio_low:.2f}–{costs[name].ratio_high:.2f})" for name in others
-    )
-    return [f"Time of a training step against the standard one (quartiles): {', '.join(texts)}."] if others else []
+def _cost(comparison: Comparison) -> list[str]:
+    times = {name: time for name, time in comparison.times.items() if name != comparison.baseline}
+    texts = (f"{name} {time.ratio:.2f} ({time.ratio_low:.2f}–{time.ratio_high:.2f})" for name, time in times.items())
+    return [f"Time of a training step against the standard one (quartiles): {', '.join(texts)}."] if times else []

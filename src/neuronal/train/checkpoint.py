@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from neuronal.core.files import Damaged, parse_json, read_tensors, set_aside, sync, write_tensors
+from neuronal.core.records import Json
 
 _KEY = "neuronal-training"
 _FORMAT = 1
@@ -36,7 +36,7 @@ class Checkpoints:
     every: int | timedelta = timedelta(minutes=5)
     keep: int = 3
     at_end: bool = True
-    of: Mapping[str, Any] = field(default_factory=dict)
+    of: Json = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         amount = self.every.total_seconds() if isinstance(self.every, timedelta) else self.every
@@ -50,7 +50,7 @@ class Checkpoints:
 class Checkpoint:
     """What a file holds: tensors by name, and everything else."""
 
-    header: Mapping[str, Any]
+    header: Json
     tensors: Mapping[str, Tensor]
 
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from neuronal.core.files import parse_json
+from neuronal.core.records import Json
 from neuronal.train.progress import Epoch
 
 
@@ -71,11 +71,11 @@ def read_log(path: Path | str) -> list[Epoch]:
 
 
 # JSON has no NaN: a measurement that was not a number is null in the file.
-def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
+def _without_nan(values: Json) -> Json:
     measured = {name: value if isfinite(value) else None for name, value in values["measured"].items()}
     return {**values, "measured": measured}
 
 
-def _with_nan(values: dict[str, Any]) -> dict[str, Any]:
+def _with_nan(values: Json) -> Json:
     measured = {name: float("nan") if value is None else value for name, value in values["measured"].items()}
     return {name: value for name, value in values.items() if name != "note"} | {"measured": measured}

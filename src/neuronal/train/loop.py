@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from neuronal.core.inference import check_module
 from neuronal.data.dataset import Split, shuffled_batches
-from neuronal.ops.objective import loss_for, num_right
+from neuronal.ops.objective import loss_for, loss_of, num_right
 from neuronal.train.checkpoint import Checkpoints
 from neuronal.train.engine import Engine, accelerator_for
 from neuronal.train.mixup import mixed, mixed_loss, share_at
@@ -143,7 +143,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor]:
     """Forward and backward over one batch, in as many parts as the plan says: the loss, and the number of right answers."""
     engine.zero_grad()
-    share = share_at(engine.plan.mixup, seed, step)
+    share = share_at(engine.plan.mixup, seed, step) if engine.plan.mixup else 1.0
     losses, right = [], []
     parts = rows.tensor_split(min(engine.plan.accumulate, len(rows)))
     for number, part in enumerate(parts):
@@ -151,8 +151,10 @@ def _gradients(
         x, y = batch.x, batch.y
         if augment:
             x = augment(x, _generator(engine, f"augment {seed} {step} {engine.rank} {number}"))
+        if engine.plan.mixup:
+            x = mixed(x, share)
         with engine.alone(number, len(parts)):
-            loss, good = _forward_backward(engine, engine.input(mixed(x, share)), y, share, len(part) / len(rows))
+            loss, good = _forward_backward(engine, engine.input(x), y, share, len(part) / len(rows))
         losses.append(loss)
         right.append(good)
     return (losses[0], right[0]) if len(parts) == 1 else (torch.stack(losses).sum(), torch.stack(right).sum())
@@ -161,7 +163,8 @@ def _gradients(
 def _forward_backward(engine: Engine, x: Tensor, y: Tensor, share: float, weight: float) -> tuple[Tensor, Tensor]:
     """One part of a batch: its share of the loss, and the number of right answers."""
     logits = engine.network(x)
-    loss = mixed_loss(logits, y, loss_for(y, engine.plan.loss), share)
+    name = loss_for(y, engine.plan.loss)
+    loss = mixed_loss(logits, y, name, share) if engine.plan.mixup else loss_of(logits, y, name)
     if weight != 1:
         loss = loss * weight
     engine.backward(loss)

@@ -10,19 +10,18 @@ from neuronal.ops.objective import loss_of
 
 
 def share_at(alpha: float, seed: int, step: int) -> float:
-    r"""Share of the images themselves, drawn from :math:`\mathrm{Beta}(\alpha, \alpha)`; 1 when ``alpha`` is 0.
+    r"""Share of the images themselves, drawn from :math:`\mathrm{Beta}(\alpha, \alpha)`.
 
     A function of seed and step, so that a resumed training, and every process, draws the same.
     """
-    return Random(f"mixup {seed} {step}").betavariate(alpha, alpha) if alpha else 1.0
+    return Random(f"mixup {seed} {step}").betavariate(alpha, alpha)
 
 
 # The partner of an image is its neighbour in the batch: batches are in random order already.
 def mixed(x: Tensor, share: float) -> Tensor:
-    return x if share == 1 else share * x + (1 - share) * x.roll(1, 0)
+    return share * x + (1 - share) * x.roll(1, 0)
 
 
 def mixed_loss(outputs: Tensor, y: Tensor, name: str, share: float) -> Tensor:
     """The loss called ``name``, by ``share`` to the answers and by the rest to those of the partners."""
-    loss = loss_of(outputs, y, name)
-    return loss if share == 1 else share * loss + (1 - share) * loss_of(outputs, y.roll(1), name)
+    return share * loss_of(outputs, y, name) + (1 - share) * loss_of(outputs, y.roll(1), name)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from neuronal.core.decay import no_weight_decay, undecayable
+from neuronal.core.decay import ParameterGroup, no_weight_decay, undecayable
 from neuronal.names import find
 from neuronal.ops.objective import LOSSES
 from neuronal.train.schedule import SCHEDULES, Measure, warmed_up
 
-Groups = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
+Groups = Iterable[nn.Parameter] | Iterable[ParameterGroup]
 PRECISIONS = {"no": "float32", "bf16": "bfloat16 autocast", "fp16": "float16 autocast, with a scaled loss"}
 MEASURES = {"loss": "lower is better", "accuracy": "higher is better"}
 
@@ -122,9 +121,6 @@ class Plan:
     def ends_with_best(self) -> bool:
         return bool(self.stop_after) or self.keep_best
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def optimiser(self, parameters: Groups, *, fused: bool = False) -> Optimizer:
         """The optimiser; ``fused`` updates all parameters in one kernel, where torch has one for it."""
         return OPTIMISERS[self.optim](
@@ -148,7 +144,7 @@ OPTIMISERS: dict[str, Callable[..., Optimizer]] = {
 FUSED = ("sgd", "adam", "adamw")
 
 
-def parameter_groups(model: nn.Module, plan: Plan, *, without: Collection[str] = ()) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, plan: Plan, *, without: Collection[str] = ()) -> list[ParameterGroup]:
     """The parameters as the plan treats them, for ``plan.optimiser``; ``lr_factor`` is each group's share of the rate.
 
     What weights are is said by :func:`neuronal.core.decay.no_weight_decay`: of geometric units, their scale. The angles of

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from statistics import median
-from typing import Any, Self
+from typing import Self
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from neuronal.core.records import Json
 from neuronal.train.schedule import Plateau
 
 # Looking at a loss waits for the device, so losses are looked at in groups of this many steps.
@@ -104,11 +105,11 @@ class Progress:
             diverged.before = self.so_far(began_at)
             raise
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
+    def from_json(cls, values: Json) -> Self:
         given = dict(values)
         given["plateau"] = Plateau(**given["plateau"])
         given["epochs"] = [Epoch(**epoch) for epoch in given["epochs"]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import warnings
 import zlib
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -16,6 +16,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor, nn
 
 from neuronal.core.checksum import raw
+from neuronal.core.records import Json
 from neuronal.data.dataset import Split
 from neuronal.train.checkpoint import Checkpoint, Checkpoints, OtherTraining, check_format, newest, read, write
 from neuronal.train.engine import Engine, put, shaped_like, whole
@@ -147,7 +148,7 @@ class Snapshots:
         tensors["correct"] = self._accelerator.reduce(correct)
         for rank, states in enumerate(_random_states(engine)):
             tensors |= {f"random.{rank}.{name}": state for name, state in states.items()}
-        numbers: dict[str, dict[str, Any]] = {}
+        numbers: dict[str, Json] = {}
         for index, state in engine.optimiser.state_dict()["state"].items():
             for key, value in state.items():
                 if isinstance(value, Tensor):
@@ -164,21 +165,19 @@ class Snapshots:
         return Checkpoint(header, {name: whole(value) for name, value in tensors.items()})
 
 
-def _training(
-    model: nn.Module, train: Split, validation: Split | None, plan: Plan, seed: int, processes: int
-) -> dict[str, Any]:
+def _training(model: nn.Module, train: Split, validation: Split | None, plan: Plan, seed: int, processes: int) -> Json:
     """What has to be the same for a training to go on, in JSON."""
     names = {name: f"{list(value.shape)} {value.dtype}" for name, value in model.state_dict().items()}
     data = {"images": len(train), "shape": list(train.stored.shape[1:]), **_sums(train)}
     if validation:
         data |= {f"validation {name}": value for name, value in _sums(validation).items()}
     # The seed first: with another one the data held out are others too, which says less.
-    whole = {"seed": {"seed": seed}, "plan": plan.to_json(), "model": names, "data": data}
-    same: dict[str, Any] = json.loads(json.dumps({**whole, "processes": {"processes": processes}}))
+    whole = {"seed": {"seed": seed}, "plan": asdict(plan), "model": names, "data": data}
+    same: Json = json.loads(json.dumps({**whole, "processes": {"processes": processes}}))
     return same
 
 
-def _sums(split: Split) -> dict[str, Any]:
+def _sums(split: Split) -> Json:
     scalings = {"scaling": split.scaling, "scaling of answers": split.answer_scaling}
     # Rounded: with another number of threads the last digits of a mean differ.
     told = {
@@ -189,7 +188,7 @@ def _sums(split: Split) -> dict[str, Any]:
     return {"inputs": zlib.crc32(raw(split.stored)), "labels": zlib.crc32(raw(split.answers)), **told}
 
 
-def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:
+def _check_same(found: Json, own: Json, path: Path) -> None:
     for part in own:
         # Only a checkpoint of before there was such a part lacks it.
         before = found.get(part, {})
@@ -205,7 +204,7 @@ def _check_same(found: dict[str, Any], own: dict[str, Any], path: Path) -> None:
 def _restore_optimiser(engine: Engine, found: Checkpoint) -> None:
     own = engine.optimiser.state_dict()
     parameters = [p for group in engine.optimiser.param_groups for p in group["params"]]
-    state: dict[int, dict[str, Any]] = {int(index): dict(values) for index, values in found.header["optimiser"].items()}
+    state: dict[int, Json] = {int(index): dict(values) for index, values in found.header["optimiser"].items()}
     for name, value in _under("optimiser.", dict(found.tensors)).items():
         index, _, key = name.partition(".")
         like = parameters[int(index)].detach()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuronal.core.records import Json, to_json
+from neuronal.core.records import Json, record_to_json
 from neuronal.data import Split
 from neuronal.experiments import Work
 from neuronal.geometry import outputs
@@ -102,8 +102,8 @@ def measure(setting: Setting, work: Work) -> Measured:
         loss = fit(model, Split(x, y), Plan(batch_size=2 * CLOUD, optim="sgd", **how), seed=seed).epochs[-1].loss
         accuracy = (outputs(model.cpu(), x).argmax(1) == y).double().mean().item()
         picture = Picture(name, y.tolist(), x.double().round(decimals=3).tolist(), before, lines(model, x))
-        made: Row = to_json({"row": Trained(name, seed, gradient, loss, accuracy), "picture": picture})
-        return made
+        row = Trained(name, seed, gradient, loss, accuracy)
+        return {"row": record_to_json(row), "picture": record_to_json(picture)}
 
     items = [{"network": name, "seed": seed} for name in NETWORKS for seed in seeds]
     parts = work.parts({"procedure": "born_dead", **how}, items, train)

@@ -44,7 +44,7 @@ def named(recipe: Recipe, name: str, **options: Any) -> Recipe:
     return replace(recipe, name=name, model_options=dict(recipe.model_options) | options)
 
 
-AGGREGATES: dict[str, dict[str, Any]] = {"sum": {}, "mean": {"aggregate": "mean"}}
+AGGREGATES: dict[str, Options] = {"sum": {}, "mean": {"aggregate": "mean"}}
 """Options; the sum is what the networks here have without any, so that tables share them."""
 
 # The paper's
@@ -57,7 +57,7 @@ FEWER = (
     f"At scale small: {SHORT} epochs with batch norm, {SHORT_PLAIN} without and {SHORT_DEEP} from 50 layers on, instead "
     "of 200, the rate cut at the same shares of them."
 )
-LAYOUTS: dict[int, dict[str, Any]] = {
+LAYOUTS: dict[int, Options] = {
     18: {"depths": (2, 2, 2, 2), "width": 16},
     34: {"depths": (5, 5, 5), "width": 16},
     50: {"depths": (3, 4, 6, 3), "width": 64},

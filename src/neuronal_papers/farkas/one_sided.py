@@ -79,7 +79,7 @@ def one_sided(
         aggregate, margin, learn_multipliers, cutoff, rule: Those of :class:`FarkasResidual`; for Farkas neurons, or with
             ``closed``. Left out, ``aggregate`` is the paper's sum, and the others have their own defaults.
     """
-    given: dict[str, Any] = {"aggregate": aggregate, "margin": margin, "cutoff": cutoff, "rule": rule}
+    given: Any = {"aggregate": aggregate, "margin": margin, "cutoff": cutoff, "rule": rule}
     given["learn_multipliers"] = learn_multipliers
     balance = {name: value for name, value in given.items() if value is not None}
     is_farkas = layers.name == "farkas"

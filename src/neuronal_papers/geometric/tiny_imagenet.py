@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from neuronal_papers.core import Options, Recipes, Scales, Setting
 from neuronal_papers.geometric import images
@@ -21,7 +20,7 @@ RATES_OF_RESNET: Options = {"epochs": 15}
 
 
 def _scales(smoke: Recipes, paper: Recipes, tuned_at: Options) -> Scales:
-    options: dict[str, Any] = {"tuning_seeds": (100,), "tuned_at": tuned_at}
+    options: dict[str, object] = {"tuning_seeds": (100,), "tuned_at": tuned_at}
     few = options | {"rates": (0.01, 0.1), "tuned_at": {}}
     return {"smoke": Setting(smoke, few), "paper": Setting(paper, options | {"rates": RATES[1:]})}
 

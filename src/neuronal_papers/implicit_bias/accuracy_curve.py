@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from neuronal.core.records import to_json
+from neuronal.core.records import record_to_json
 from neuronal.data import load
 from neuronal.experiments import Recipe, Record, Work, training_data
 from neuronal.probes import curvature
@@ -59,8 +59,7 @@ def measure(setting: Setting, work: Work) -> Measured:
     def point(record: Record, model: nn.Module) -> Row:
         followed = [round(row["holdout_accuracy"], 5) for row in record.epochs if "holdout_accuracy" in row]
         bent = curvatures(record, on_the_device(model), count) if count else None
-        row: Row = to_json(Point(record.recipe.data, x(record), record.metrics["accuracy"], followed, bent))
-        return row
+        return record_to_json(Point(record.recipe.data, x(record), record.metrics["accuracy"], followed, bent))
 
     return {"rows": measured(setting, work, "accuracy_curve", point, may_fail=True)}
 

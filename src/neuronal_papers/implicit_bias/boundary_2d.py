@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from neuronal.core.inference import evaluating
-from neuronal.core.records import Json, to_json
+from neuronal.core.records import Json, record_to_json
 from neuronal.data import arrows, load
 from neuronal.experiments import Work
 from neuronal.models import create_model
@@ -79,8 +79,7 @@ def measure(setting: Setting, work: Work) -> Measured:
         row = Trained(
             neuron=neuron, **kind, seed=seed, accuracy=accuracy, curvature=bent, hollow=hollow, boundary=shown
         )
-        found: Row = to_json(row)
-        return found
+        return record_to_json(row)
 
     kinds: list[dict[str, float]] = [{}]
     kinds += [{"coupling": coupling, "slope": options["slope"]} for coupling in options["couplings"]]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuronal.core.records import to_json
+from neuronal.core.records import record_to_json
 from neuronal.experiments import Work
 from neuronal.nn import ImplicitBiasLinear
 from neuronal.report import Column, Figure, blank
@@ -82,8 +82,9 @@ def measure(setting: Setting, work: Work) -> Measured:
             z = layer(a).detach()
             steepest = gradient(z, a, coupling, slope).abs().max().item()
             solved = Solved(steepest, (found[0] - z).abs().max().item())
-        row: Row = to_json(Solutions(**item, solutions=counts, settled=settled.double().mean().item(), solved=solved))
-        return row
+        return record_to_json(
+            Solutions(**item, solutions=counts, settled=settled.double().mean().item(), solved=solved)
+        )
 
     items = [{"slope": slope, "product": product} for slope in options["slopes"] for product in options["products"]]
     how = {name: value for name, value in options.items() if name not in ("slopes", "products")}

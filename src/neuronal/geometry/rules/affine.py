@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
 
 from neuronal.geometry.program import Average, Convolution, Dense, Scale, Sum
-from neuronal.geometry.recorder import ROWS, Call, Rule
+from neuronal.geometry.recorder import Call, Rule
 
 
 def _addmm(call: Call) -> int:
@@ -18,17 +19,13 @@ def _addmm(call: Call) -> int:
     return _dense(call, Dense(weight.t().contiguous() * call["alpha"], bias * call["beta"]), "mat1")
 
 
-def _mm(call: Call) -> int:
-    return _dense(call, Dense(call.constant("mat2").t().contiguous()), "self")
-
-
 def _dense(call: Call, step: Dense, name: str) -> int:
     """A matrix on the last dimension; where positions and rows are merged, also on those of each position."""
     merged = call.tracer.merged
     if id(call[name]) not in merged:
         return call.add(step, call.value(name))
     merged.add(id(call.result))
-    return call.add(step, call.value(name), shape=(len(call.result) // ROWS, *call.shape))
+    return call.add(step, call.value(name), shape=(len(call.result) // call.tracer.rows, *call.shape))
 
 
 def _convolution(call: Call) -> int:
@@ -69,10 +66,6 @@ def _scaled(call: Call) -> int:
     return call.add(Scale(1 / factor if is_div else factor), call.spread(one))
 
 
-def _neg(call: Call) -> int:
-    return call.add(Scale(call.like(-1.0), terms=0), call.value())
-
-
 def _sum(call: Call) -> int:
     one, other, factor = call["self"], call["other"], float(call["alpha"])
     if call.name == "rsub":
@@ -98,7 +91,7 @@ def _mean(call: Call) -> int:
     terms = math.prod(call["self"].shape[dim] for dim in dims) + 1
     reduce = torch.mean if call.name == "mean" else torch.sum
     keep = call["keepdim"]
-    return call.add(Average(lambda x: reduce(x, dim=dims, keepdim=keep), terms), call.value())
+    return call.add(Average(partial(reduce, dim=dims, keepdim=keep), terms), call.value())
 
 
 def _average_pool(call: Call) -> int:
@@ -110,12 +103,12 @@ def _average_pool(call: Call) -> int:
     else:
         sizes = call["self"].shape[-len(rest["output_size"]) :]
         terms = math.prod(-(-size // out) + 1 for size, out in zip(sizes, rest["output_size"], strict=True))
-    return call.add(Average(lambda x: func(x, **rest), terms + 1), call.value())
+    return call.add(Average(partial(func, **rest), terms + 1), call.value())
 
 
 AFFINE: dict[str, Rule] = {
     "addmm": _addmm,
-    "mm": _mm,
+    "mm": lambda call: _dense(call, Dense(call.constant("mat2").t().contiguous()), "self"),
     "convolution": _convolution,
     "native_batch_norm": _batch_norm,
     "cudnn_batch_norm": _batch_norm,
@@ -123,7 +116,7 @@ AFFINE: dict[str, Rule] = {
     "_native_batch_norm_legit_no_training": _batch_norm,
     "mul": _scaled,
     "div": _scaled,
-    "neg": _neg,
+    "neg": lambda call: call.add(Scale(call.like(-1.0), terms=0), call.value()),
     "add": _sum,
     "sub": _sum,
     "rsub": _sum,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -12,20 +12,8 @@ from neuronal.geometry.program import Copy, Kink, Maximum, Scale
 from neuronal.geometry.recorder import Call, Rule
 
 
-def _relu(call: Call) -> int:
-    return call.add(Kink(call.like(0.0), is_layer=True), call.value())
-
-
-def _leaky_relu(call: Call) -> int:
-    return call.add(Kink(call.like(float(call["negative_slope"]))), call.value())
-
-
-def _prelu(call: Call) -> int:
-    return call.add(Kink(call.like(call["weight"])), call.value())
-
-
-def _abs(call: Call) -> int:
-    return call.add(Kink(call.like(-1.0)), call.value())
+def _kink(slope: Callable[[Call], float | Tensor], *, is_layer: bool = False) -> Rule:
+    return lambda call: call.add(Kink(call.like(slope(call)), is_layer=is_layer), call.value())
 
 
 def _threshold(call: Call) -> int:
@@ -145,10 +133,10 @@ def _take(dim: int, indices: list[int]) -> Copy:
 
 
 BEND: dict[str, Rule] = {
-    "relu": _relu,
-    "leaky_relu": _leaky_relu,
-    "_prelu_kernel": _prelu,
-    "abs": _abs,
+    "relu": _kink(lambda call: 0.0, is_layer=True),
+    "leaky_relu": _kink(lambda call: float(call["negative_slope"])),
+    "_prelu_kernel": _kink(lambda call: call["weight"]),
+    "abs": _kink(lambda call: -1.0),
     "threshold": _threshold,
     "clamp": _clamp,
     "clamp_min": _clamp,

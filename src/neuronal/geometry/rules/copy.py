@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from neuronal.geometry.program import Concat, Copy
-from neuronal.geometry.recorder import ROWS, Call, Rule
+from neuronal.geometry.recorder import Call, Rule
 
 
 def _view(call: Call) -> int:
-    rows, merged = len(call.result), call.tracer.merged
-    if call.result.dim() == 0 or rows % ROWS:
+    batch, merged = call.tracer.rows, call.tracer.merged
+    if call.result.dim() == 0 or len(call.result) % batch:
         raise call.refuse("which mixes the rows of the batch")
     shape = call.shape
-    if rows != ROWS:  # see Note [Merged rows] in recorder.py
+    if len(call.result) != batch:  # see Note [Merged rows] in recorder.py
         merged.add(id(call.result))
-        shape = (rows // ROWS, *shape)
+        shape = (len(call.result) // batch, *shape)
     value = call.value()
     if call.tracer.shapes[value] == shape:  # only rows and positions were merged, or told apart again
         return value
@@ -63,10 +63,7 @@ def _along(*names: str) -> Rule:
 
 def _squeeze(call: Call) -> int | tuple[int, ...]:
     """Of one dimension, or of all that have size 1."""
-    if "dim" in call.arguments:
-        return _along("dim")(call)
-    shape = call.shape
-    return call.add(Copy(lambda x: x.reshape(len(x), *shape)), call.value())
+    return _along("dim")(call) if "dim" in call.arguments else _view(call)
 
 
 def _pad(call: Call) -> int:

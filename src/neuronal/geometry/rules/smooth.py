@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import sqrt
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from neuronal.geometry.program import Smooth
-from neuronal.geometry.recorder import ROWS, Call, Rule
+from neuronal.geometry.recorder import Call, Rule
 
 
 def _flat(call: Call) -> int:
     """Applied number by number, with slopes up to 1."""
-    func = call.func
+    return call.add(Smooth(partial(_each, call.func), 1.0), call.value())
 
-    def apply(x: Tensor) -> tuple[Tensor, float]:
-        y: Tensor = func(x)
-        return y, 8 * torch.finfo(y.dtype).eps * y.norm().item()  # right to a few units of the last place
 
-    return call.add(Smooth(apply, 1.0), call.value())
+def _each(func: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Tensor, float]:
+    y = func(x)
+    return y, 8 * torch.finfo(y.dtype).eps * y.norm().item()  # right to a few units of the last place
 
 
 def _mean_field(call: Call) -> int:
@@ -30,25 +32,28 @@ def _mean_field(call: Call) -> int:
     """
     func, coupling, slope = call.func, call.constant("coupling"), call.constant("slope")
     rest = {name: value for name, value in call.arguments.items() if name not in ("a", "coupling", "slope")}
-    rows, per_input = len(call["a"]), len(call["a"]) // ROWS
+    batch, per_input = call.tracer.rows, len(call["a"]) // call.tracer.rows
     strength = (coupling * slope).max().item()
     if rest.get("sigma", "tanh") != "tanh" or not strength < 1:
         raise call.refuse("by something else than tanh, or where solutions need not be unique")
     if per_input % len(coupling) or per_input % len(slope):
         raise call.refuse("with a constant for each row of the batch")
     constant = 1 / (1 - max(strength, 0.0))
-
-    def apply(x: Tensor) -> tuple[Tensor, float]:
-        a = x.reshape(-1, x.shape[-1])
-        z, residual, *_ = func(a, coupling.to(a), slope.to(a), **rest)
-        # The result solves the equation for inputs that are off by the residual.
-        off = residual * a.abs().amax(1).clamp(min=1) * sqrt(a.shape[1])
-        return z.view(x.shape), off.norm().item() * constant
-
-    if rows == ROWS:
-        return call.add(Smooth(apply, constant), call.value("a"))
+    step = Smooth(partial(_coupled, partial(func, **rest), coupling, slope, constant), constant)
+    if len(call["a"]) == batch:
+        return call.add(step, call.value("a"))
     call.tracer.merged.add(id(call.result[0]))
-    return call.add(Smooth(apply, constant), call.value("a"), shape=(per_input, *call.shape))
+    return call.add(step, call.value("a"), shape=(per_input, *call.shape))
+
+
+def _coupled(
+    solve: Callable[..., Any], coupling: Tensor, slope: Tensor, constant: float, x: Tensor
+) -> tuple[Tensor, float]:
+    a = x.reshape(-1, x.shape[-1])
+    z, residual, *_ = solve(a, coupling.to(a), slope.to(a))
+    # The result solves the equation for inputs that are off by the residual.
+    off = residual * a.abs().amax(1).clamp(min=1) * sqrt(a.shape[1])
+    return z.view(x.shape), off.norm().item() * constant
 
 
 SMOOTH: dict[str, Rule] = {"tanh": _flat, "sigmoid": _flat, "mean_field": _mean_field}
