@@ -212,6 +212,8 @@ def test_an_audit_in_a_notebook_escapes_names(model):
 
 
 def test_a_made_model_takes_no_options(model):
+    with pytest.raises(TypeError, match="needs a torch module, got int"):
+        neuronal.audit(5, "digits", progress=False)
     with pytest.raises(ValueError, match="made already takes no options, got width"):
         neuronal.audit(model, "digits", model_options={"width": 3}, progress=False)
 

@@ -6,12 +6,13 @@ import torch
 
 import neuronal
 from neuronal import attacks, certify, geometry, kernel, nn, probes, train
-from neuronal.data import Augment, Split
+from neuronal.data import Augment, Split, load
+from neuronal.experiments.audit import measure
 
 X, Y = torch.rand(2, 1, 4, 4), torch.tensor([0, 1])
 SPLIT, BALL = Split(X, Y), attacks.Ball("inf", 0.1)
 TAKE_A_MODEL = {
-    "audit": lambda model: neuronal.audit(model, "digits", progress=False),
+    "audit": lambda model: measure(model, load("digits")),
     "convert": lambda model: neuronal.convert(model, "zero_bias"),
     "fold": neuronal.fold_batch_norm,
     "to_standard": neuronal.to_standard,

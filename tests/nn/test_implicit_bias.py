@@ -164,7 +164,7 @@ def test_a_slope_that_is_not_learnt_is_saved_loaded_and_moved_like_one_that_is()
         one.load_state_dict(layer.state_dict())
         assert torch.equal(one.slope, layer.slope)
     assert torch.equal(layer.state_dict()["log_slope"], learnt.log_slope)
-    assert layer.double().slope.item() == pytest.approx(7, rel=1e-14)
+    assert torch.equal(layer.double().slope, learnt.double().slope)
     assert layer.to("meta").slope.is_meta
     layer.to_empty(device="cpu").reset_parameters()
     assert layer.slope.item() == pytest.approx(7)
@@ -220,3 +220,10 @@ def test_what_is_traced_holds_for_other_inputs(kind, plain, shape):
     x = 3 * torch.randn(7, *shape[1:])
     torch.testing.assert_close(traced(x), layer(x), rtol=0, atol=1e-4)
     assert "neuronal::" not in str(traced.inlined_graph)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_loaded_layer_has_the_slope_of_the_one_that_was_saved_in_higher_precision_too(dtype):
+    saved, loaded = (ImplicitBiasLinear(5, 4, coupling=-0.4, dtype=dtype) for _ in range(2))
+    loaded.load_state_dict(saved.state_dict())
+    assert torch.equal(saved.double().slope, loaded.double().slope)

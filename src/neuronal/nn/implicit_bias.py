@@ -86,7 +86,9 @@ class ImplicitBiasLayer(StandIn):
         self._reset_coupling()
 
     def _reset_coupling(self) -> None:
-        self._fixed_log_slope = log(self.initial_slope)
+        # Rounded as in a file of this layer: what is loaded and what is made compute the same, in higher precision too.
+        rounded = torch.tensor(log(self.initial_slope), dtype=self.raw_coupling.dtype, device="cpu")
+        self._fixed_log_slope = rounded.item()
         if self.log_slope is not None:
             self.log_slope.fill_(self._fixed_log_slope)
         # The inverse of what `coupling` does to a positive value.
