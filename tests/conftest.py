@@ -14,6 +14,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from neuronal.experiments import executors
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record
 from neuronal.experiments.run import run
@@ -69,6 +70,12 @@ def no_process_outlives_its_test():
 def one_seed():
     """Random tests draw the same numbers every time."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def one_core(monkeypatch):
+    """Commands that are called in this process run their trials in it too, unless they are told how many workers."""
+    monkeypatch.setattr(executors, "cores", lambda: 1)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from neuronal.cli.audit import audit as audit_command
 from neuronal.cli.compare import compare as compare_command
 from neuronal.core.records import to_json
 from neuronal.data.catalogue import load
-from neuronal.experiments import engine
+from neuronal.experiments import trial
 from neuronal.experiments.audit import Unfit
 from tests.test_readme import TEXT
 
@@ -52,7 +52,7 @@ def test_it_does_what_the_command_does_and_trains_nothing_twice(capsys, monkeypa
     page = comparison.write_page()
     assert page == Path("runs/digits-fcn/report.html")
     before = page.read_text()
-    monkeypatch.setattr(engine, "trained", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(trial, "trained", lambda *_, **__: pytest.fail("trained"))
     assert main(WORDS) == 0
     out, err = capsys.readouterr()
     assert page.read_text() == before
@@ -85,8 +85,8 @@ def test_rows_are_the_records_on_disk():
 def test_fresh_trains_again(monkeypatch):
     neuronal.compare(**QUICK, progress=False)
     trained = []
-    real = engine.trained
-    monkeypatch.setattr(engine, "trained", lambda *words, **options: trained.append(words) or real(*words, **options))
+    real = trial.trained
+    monkeypatch.setattr(trial, "trained", lambda *words, **options: trained.append(words) or real(*words, **options))
     neuronal.compare(**QUICK, progress=False, fresh=True)
     assert len(trained) == 4
 
@@ -138,7 +138,7 @@ def test_numbers_are_predicted_from_a_table(tmp_path):
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_trained(options, error, message, monkeypatch):
-    monkeypatch.setattr(engine, "trained", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(trial, "trained", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(error) as wrong:
         neuronal.compare(**options)
     assert message in str(wrong.value)
@@ -151,11 +151,11 @@ def test_what_stops_it_says_what_is_kept(monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "trained", stop)
+    monkeypatch.setattr(trial, "trained", stop)
     with pytest.raises(KeyboardInterrupt) as stopped:
         neuronal.compare(**QUICK, progress=False)
     (note,) = stopped.value.__notes__
-    assert note.startswith("2 of 4 cells are finished and kept in runs/digits-fcn.")
+    assert note.startswith("2 of 4 trials are finished and kept in runs/digits-fcn.")
 
 
 def test_a_script_needs_no_main_guard(tmp_path):

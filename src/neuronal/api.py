@@ -18,6 +18,7 @@ from neuronal.data.dataset import Dataset
 from neuronal.experiments.audit import measure
 from neuronal.experiments.cells import Study
 from neuronal.experiments.environment import environment
+from neuronal.experiments.executors import executor_for
 from neuronal.experiments.first_look import DIGITS, LEVY, RECIPES
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.subject import subject
@@ -43,6 +44,9 @@ def compare(
     out: str | Path = "runs",
     fresh: bool = False,
     progress: bool = True,
+    workers: int | None = 1,
+    threads: int = 1,
+    cluster: str | None = None,
     **further: Any,
 ) -> Comparison:
     """Trains the same network with each neuron and several seeds, as ``neuronal compare`` does.
@@ -61,6 +65,10 @@ def compare(
         out: Folder that holds the runs.
         fresh: Train finished trials again.
         progress: Show bars on standard error; nothing is printed otherwise.
+        workers: Processes that share the trials, as many as there are cores if None; 1 is this process. A script that asks
+            for more needs ``if __name__ == "__main__":``, as all that starts processes does.
+        threads: Threads of each.
+        cluster: Address of a dask scheduler whose workers train instead.
         further: Other fields of :class:`neuronal.Recipe`, such as ``lr``, ``widths`` or ``model_options``.
 
     Raises:
@@ -71,8 +79,8 @@ def compare(
     folder = Path(out) / study.recipe.name
     is_first = is_first_process()
     bars = Bars(Console(stderr=True, quiet=not is_first)) if progress else None
-    with bars or nullcontext():
-        records = sweep(study, folder, fresh=fresh, watch=bars)
+    with executor_for(workers, threads, cluster) as executor, bars or nullcontext():
+        records = sweep(study, folder, fresh=fresh, watch=bars, executor=executor)
     times = costs(study, folder, fresh=fresh) if is_first else None
     return Comparison.from_records(records, study=study, step_times=times, folder=folder)
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from neuronal.cli.errors import fail, going_on, one_line_errors, whole_results
-from neuronal.cli.options import AsJson, Out, whole_numbers
+from neuronal.cli.options import AsJson, Cluster, Out, Workers, whole_numbers
 from neuronal.cli.screen import escape, screen
 from neuronal.names import find
 
@@ -31,9 +31,8 @@ def reproduce(
     seeds: Annotated[str | None, typer.Option(help="Other seeds than the recipe's, such as 0-9.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Such as timm:resnet50, for zero_image; repeatable.")] = None,
     pretrained: Annotated[bool, typer.Option("--pretrained", help="With the weights their library downloads.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that divide the trainings and share the cores, or GPU.")
-    ] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
     minutes: Annotated[
         float | None,
         typer.Option(help="Train whole trials side by side for so long and keep them in the results' folder trials."),
@@ -97,14 +96,12 @@ def reproduce(
             say(report.summary(len(queue.tasks())))
             return
         answers = []
-        run_one = partial(
-            run, runs=out, results=results, models=model or (), pretrained=pretrained, workers=workers or 1
-        )
+        run_one = partial(run, runs=out, results=results, models=model or (), pretrained=pretrained)
         for number, one in enumerate(chosen, 1):
             if len(chosen) > 1:
                 say(f"{one.name}, {number} of {len(chosen)}")
             with going_on(out, results), Bars(errors) as bars:
-                file = run_one(one, scale, seeds=numbers, watch=bars, say=say)
+                file = run_one(one, scale, seeds=numbers, workers=workers, cluster=cluster, watch=bars, say=say)
             if not is_first_process():
                 continue
             answers.append(result := read_result(file))

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from neuronal.core.files import json_checksum, make_writable, plain_json, read_json, write_whole
 from neuronal.core.records import to_json
-from neuronal.experiments import Crew, NothingLeft, Watch, Work, environment, has_locks
+from neuronal.experiments import Watch, Work, environment, executor_for
 from neuronal.names import find
-from neuronal.train import is_first_process, processes
+from neuronal.train import is_first_process
 from neuronal_papers.core import SCALES, Measured, Reproduction, Setting
 from neuronal_papers.judge import VERSION, Result
 from neuronal_papers.reached import digest_of
@@ -32,7 +30,8 @@ def reproduce(
     seeds: Sequence[int] | None = None,
     models: Sequence[str] = (),
     pretrained: bool = False,
-    workers: int = 1,
+    workers: int | None = 1,
+    cluster: str | None = None,
     watch: Watch | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Path:
@@ -48,8 +47,9 @@ def reproduce(
         seeds: In place of the recipes' own.
         models: Models to measure in place of its own, where it takes models by name.
         pretrained: With the weights that timm or torchvision download.
-        workers: Processes that divide the trainings, this one among them; each has one thread. A script that asks for more
-            than one needs ``if __name__ == "__main__":``, as all that starts processes does.
+        workers: Processes that share the trainings, one for each core if None; each has one thread. A script that asks for
+            more than one needs ``if __name__ == "__main__":``, as all that starts processes does.
+        cluster: Address of a dask scheduler whose workers share them instead.
         watch: Told of the trainings.
         say: Told what is going on, in a line now and then.
 
@@ -57,25 +57,20 @@ def reproduce(
         ValueError: The scale, or the data, are not there; in one line.
     """
     setting, command = _asked_for(reproduction, scale, seeds, models, pretrained)
-    if workers > 1 and processes().num_processes > 1:
-        raise ValueError("--workers starts processes of its own: run neuronal reproduce without torchrun.")
     started, file = perf_counter(), result_file(reproduction.name, scale, results)
     place = runs / "reproductions"
-    crew = Crew(workers - 1, partial(_work_too, reproduction.measure, setting, place))
     # Before the work, which may be long and would be lost.
     make_writable(file.parent)
     make_writable(place)
-    if workers > 1 and not has_locks(place):
-        raise ValueError(f"--workers needs a file system with locks, {runs} has none. Choose another place with --out.")
-    with crew:
+    with executor_for(workers, cluster=cluster) as executor:
         # Asked at the start: files may change while it runs, and with them the commit.
         machine = environment()
-        work = Work(place, watch, say, crew, measured_by=digest_of(reproduction.measure))
+        work = Work(place, watch, say, executor, measured_by=digest_of(reproduction.measure))
         measured = reproduction.measure(setting, work)
     more = {
         "command": command,
         "seconds": perf_counter() - started,
-        "workers": 1 + crew.started,
+        "workers": executor.num_workers,
         "environment": machine,
     }
     return keep_result(reproduction, scale, setting, measured, work, more, results)
@@ -135,12 +130,6 @@ def _asked_for(
         options |= {"models": tuple(models), "pretrained": pretrained}
         command += "".join(f" --model {name}" for name in models) + " --pretrained" * pretrained
     return Setting(recipes, options), command
-
-
-def _work_too(measure: Callable[[Setting, Work], object], setting: Setting, runs: Path) -> None:
-    """What each worker does: the same measurement, for the cached rows it makes on the way."""
-    with suppress(NothingLeft):
-        measure(setting, Work(runs, helps=True, measured_by=digest_of(measure)))
 
 
 def write_result(file: Path, reproduction: Reproduction, result: Result) -> None:

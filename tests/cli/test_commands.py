@@ -14,7 +14,7 @@ import neuronal
 from neuronal.cli.app import main
 from neuronal.convert.checkpoint import load_model, save_model
 from neuronal.data.catalogue import load
-from neuronal.experiments import engine
+from neuronal.experiments import trial
 from neuronal.experiments.recipe import Recipe
 from neuronal.models.registry import create_model
 from neuronal.nn import ZeroBiasLinear
@@ -95,7 +95,7 @@ def test_report_draws_again_without_training(call, monkeypatch):
     page = Path("runs/digits-fcn/report.html")
     before = page.read_text()
     page.unlink()
-    monkeypatch.setattr(engine, "trained", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(trial, "trained", lambda *_, **__: pytest.fail("trained"))
     assert call("report runs/digits-fcn")[0] == 0
     assert page.read_text() == before
     next(Path("runs/digits-fcn/cells").glob("zero_bias*")).unlink()
@@ -206,7 +206,7 @@ def test_model_options_are_taken_by_every_command_that_trains(call):
     more = "--model-option width=7 --json"
     answer = json.loads(call(f"train digits --set model=mlp1 --set epochs=1 {more}")[1])
     assert neuronal.load_model(answer["model"]).head.in_features == 7
-    answer = json.loads(call(f"sweep digits --grid model=mlp1 --grid epochs=1 --engine here {more}")[1])
+    answer = json.loads(call(f"sweep digits --grid model=mlp1 --grid epochs=1 {more}")[1])
     assert answer["grid"]["recipe"]["model_options"] == {"width": 7}
     answer = json.loads(call(f"compare --model mlp1 --epochs 1 --neurons standard --seeds 0 {more}")[1])
     parameters = answer["comparison"]["rows"][0]["estimates"]["parameters"]["mean"]
@@ -289,7 +289,7 @@ def test_a_folder_of_parquet_files_is_a_dataset_wherever_one_is_asked_for(call, 
         ["data", "verify", path],
         ["compare", "--data", path, "--neurons", "zero_bias", *QUICK.split()],
         ["train", "digits", "--name", "one", *(word for field in fields for word in ("--set", field))],
-        ["sweep", "digits", "--engine", "here", *(word for field in fields for word in ("--grid", field))],
+        ["sweep", "digits", *(word for field in fields for word in ("--grid", field))],
         ["audit", "runs/one/model.safetensors", "--data", path, "--rows", "4", "--pairs", "2"],
     ):
         code, _, err = call(*words)

@@ -252,14 +252,14 @@ def limited(words, gigabytes, **environment):
 
 
 TOO_LARGE = [
-    "compare --model fcn --widths 30000,30000 --neurons standard --seeds 0 --epochs 1",
+    "compare --model fcn --widths 30000,30000 --neurons standard --seeds 0 --epochs 1 --workers 1",
     "sweep digits --grid model=fcn --grid widths=30000,30000 --grid epochs=1 --grid seeds=0 --workers 1",
 ]
 
 
 @pytest.mark.parametrize("words", TOO_LARGE)
 def test_without_memory_a_training_says_what_is_kept(words):
-    one_line(limited(words, 4), "out of memory", "0 of 1 cells are finished and kept")
+    one_line(limited(words, 4), "out of memory", "0 of 1 trials are finished and kept")
 
 
 def test_a_header_cannot_ask_for_more_memory_than_the_file_is_long(tmp_path, call):

@@ -33,7 +33,8 @@ def test_compare_trains_together_speaks_once_and_ends():
     assert second[1:] == ("", "")
     assert "fcn on digits, 1 seed" in first[1]
     assert "zero_bias seed 0: " in first[2]
-    files = sorted(file.name.split("-")[0] for file in Path("runs/digits-fcn").rglob("*") if file.is_file())
+    found = [*Path("runs/digits-fcn").glob("*.*"), *Path("runs/digits-fcn/cells").glob("[!.]*")]
+    files = sorted(file.name.split("-")[0] for file in found)
     assert files == ["costs.json", "report.html", "standard", "study.json", "zero_bias"]
 
 
@@ -45,13 +46,13 @@ def test_a_damaged_record_is_set_aside_once_and_both_train_its_cell_again(answer
     assert len(list((answers[0] / "runs/digits-fcn/cells").glob("*.damaged1"))) == 1
 
 
-def test_sweep_says_where_its_cells_go(answers):
+def test_sweep_trains_together_and_has_no_workers_besides(answers):
     first, second = (answer["sweep"] for answer in answers[1:])
     assert first[0] == second[0] == 2
     assert "without torchrun" in first[2]
     assert first[2].count("\n") == 1
     assert second[2].startswith("neuronal, process 1: ")
-    out, _ = both_well(answers, "sweep here")
+    out, _ = both_well(answers, "sweep alone")
     assert "held-out accuracy" in " ".join(out.split())
 
 

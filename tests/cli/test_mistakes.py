@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from neuronal.convert.checkpoint import save_model
-from neuronal.experiments import engine
+from neuronal.experiments import trial
 from neuronal.models.registry import create_model
 
 BAD = {
@@ -43,11 +43,10 @@ BAD = {
     "sweep digits --grid lr=fast": "--grid lr needs numbers, got 'fast'",
     "sweep digits --grid lr=0.1 --grid holdout=0": "held-out data",
     "sweep digits --grid seed=0-4 --grid seed=1": "--grid seed is given twice",
-    "sweep digits --grid lr=0.1 --engine cloud": "Unknown engine 'cloud'",
+    "sweep digits --grid lr=0.1 --workers 0": "--workers needs to be from 1",
     "sweep digits --grid lr=0.1 --choose l": "Unknown field to choose 'l'. Did you mean 'lr'?",
     "sweep digits --grid lr=0.1 --memory nan": "--memory needs",
-    "sweep digits --grid lr=0.1 --engine slurm": "submit",
-    "sweep digits --grid lr=0.1 --engine slurm --slurm-option x": "--slurm-option needs name=value",
+    "sweep digits --grid lr=0.1 --threads 0": "--threads needs to be from 1",
     "convert cnn --to geometrical": "Unknown neuron 'geometrical'. Did you mean 'geometric'?",
     "convert cnn --to geometric --option speed=3": "Unknown option of GeometricConv2d 'speed'",
     "convert cnn --to zero_bias --batch-norm keep": "Unknown way with batch norms 'keep'",
@@ -72,7 +71,7 @@ SHAPE = {"num_classes": 10, "in_chans": 1, "img_size": 8}
 @pytest.mark.usefixtures("own_data")
 @pytest.mark.parametrize(("words", "key"), BAD.items(), ids=BAD)
 def test_a_mistake_is_one_line_and_exit_code_2(call, monkeypatch, tmp_path, words, key):
-    monkeypatch.setattr(engine, "trained", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(trial, "trained", lambda *_, **__: pytest.fail("trained"))
     (tmp_path / "few.csv").write_text("a,b,word\n1,2,yes\n3,4,no\n5,6,yes\n7,8,no\n")
     if ".safetensors" in words:
         model = create_model("fcn", "zero_bias", widths=(8,), **SHAPE)
@@ -103,7 +102,7 @@ def test_help_is_no_mistake(call, words):
 @pytest.mark.parametrize("place", ["file/below", "/proc/nowhere"])
 def test_no_write_access_is_said_before_training(call, monkeypatch, tmp_path, place):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(engine, "trained", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(trial, "trained", lambda *_, **__: pytest.fail("trained"))
     code, _, err = call("compare", "--out", place)
     assert code == 1
     assert err.startswith(f"neuronal: cannot use {place}")

@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from unittest.mock import DEFAULT, Mock
 
 import pytest
@@ -14,10 +16,10 @@ from safetensors import SafetensorError
 
 import neuronal
 from neuronal.convert.checkpoint import save_model
-from neuronal.experiments import engine
+from neuronal.experiments import trial
 from neuronal.train.log import read_log
 
-COMPARE = "compare --model fcn --widths 8 --epochs 1 --neurons standard,zero_bias --seeds 0"
+COMPARE = "compare --workers 1 --model fcn --widths 8 --epochs 1 --neurons standard,zero_bias --seeds 0"
 TRAIN = "train digits --set model=fcn --set widths=16"
 CODES = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
@@ -105,17 +107,29 @@ def test_a_command_in_the_background_goes_on_ignoring_ctrl_c():
     assert (done.returncode, done.stdout) == (0, "1\n")
 
 
-def test_ctrl_c_of_a_terminal_reaches_workers_too_and_they_say_nothing(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 143)])
+def test_a_terminal_stops_workers_too_and_they_say_nothing(tmp_path, number, code):
     """A terminal sends it to every process of the command."""
-    words = "sweep digits --grid lr=0.001,0.01 --grid seed=0-3 --grid epochs=60 --workers 2"
-    running = begun(words, lambda: list(tmp_path.glob("runs/*/study.json")), start_new_session=True)
-    # Workers have begun; wherever they are, there is nothing of theirs to read.
-    time.sleep(4)
-    os.killpg(running.pid, signal.SIGINT)
+    words = "sweep digits --grid model=fcn --grid lr=0.001,0.01 --grid seed=0-9 --grid epochs=20 --workers 2"
+    running = begun(words, lambda: list(tmp_path.glob("runs/*/cells/*.json")), start_new_session=True)
+    os.killpg(running.pid, number)
     _, err = running.communicate(timeout=60)
-    assert running.returncode == 130
+    assert running.returncode == code
     assert "Traceback" not in err
-    assert "of 8 cells are finished and kept" in err
+    assert "of 20 trials are finished and kept" in err.splitlines()[-1]
+    assert len(err.splitlines()) == 1 + err.count("seed")
+    deadline = time.monotonic() + 5
+    while is_there(running.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_there(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(("number", "code"), [*CODES, (signal.SIGKILL, -9)])
@@ -126,8 +140,8 @@ def test_a_stopped_comparison_keeps_its_cells_and_goes_on(number, code, call):
     assert returned == code
     done = len(list(cells.glob("*.json")))
     if number != signal.SIGKILL:
-        assert f"{done} of 82 cells are finished and kept in runs/digits-fcn." in err.splitlines()[-1]
-        assert not list(cells.glob(".*"))
+        assert f"{done} of 82 trials are finished and kept in runs/digits-fcn." in err.splitlines()[-1]
+        assert not list(cells.glob(".*.partial"))
     code, _, err = call(f"{words} 0")
     assert code == 0
     assert err.count("kept from before") == 2
@@ -135,22 +149,22 @@ def test_a_stopped_comparison_keeps_its_cells_and_goes_on(number, code, call):
 
 def test_stopping_a_fresh_sweep_counts_only_its_own_cells(call, monkeypatch):
     call(COMPARE)
-    monkeypatch.setattr(engine, "trained", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(trial, "trained", Mock(side_effect=KeyboardInterrupt))
     code, _, err = call(f"{COMPARE} --fresh")
     assert code == 130
-    assert "0 of 2 cells" in err
+    assert "0 of 2 trials" in err
     assert "without --fresh" in err
 
 
 def test_a_full_disk_is_said_and_finished_cells_are_kept(call, monkeypatch):
     # DEFAULT: the real one writes.
-    disk = Mock(wraps=engine.write, side_effect=[DEFAULT, OSError(28, "No space left on device")])
-    monkeypatch.setattr(engine, "write", disk)
+    disk = Mock(wraps=trial.write, side_effect=[DEFAULT, OSError(28, "No space left on device")])
+    monkeypatch.setattr(trial, "write", disk)
     code, _, err = call(COMPARE)
     assert code == 1
     last = err.splitlines()[-1]
     assert "No space left on device" in last
-    assert "1 of 2 cells are finished and kept in runs/digits-fcn." in last
+    assert "1 of 2 trials are finished and kept in runs/digits-fcn." in last
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(call):
@@ -163,6 +177,26 @@ def test_a_killed_training_goes_on_to_the_same_weights(call):
     one, other = (neuronal.load_model(folder / "model.safetensors").state_dict() for folder in folders)
     assert all(torch.equal(value, other[name]) for name, value in one.items())
     assert [[epoch.number for epoch in read_log(f / "log.jsonl")] for f in folders] == [list(range(1, 41))] * 2
+
+
+def test_a_second_training_in_one_folder_waits_and_ends_with_the_same(call):
+    folder, words = Path("runs/digits-standard"), f"{TRAIN} --set epochs=3 --every 1"
+    folder.mkdir(parents=True)
+    is_held = Event()
+
+    def hold():
+        with trial.lock(folder / "training"):
+            is_held.set()
+            time.sleep(2)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold)
+        assert is_held.wait(10)
+        code, _, err = call(words)
+    assert code == 0
+    assert "neuronal: waiting for another neuronal train in runs/digits-standard" in err
+    assert call(words)[0] == 0
+    assert [epoch.number for epoch in read_log(folder / "log.jsonl")] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("number", "code"), CODES)

@@ -21,4 +21,12 @@ class Listener(Watch):
 
 
 def numbers(record):
-    return record.recipe, record.seed, record.metrics, record.epochs, record.probes, record.data, record.failure
+    return (
+        record.recipe.fingerprint(),
+        record.seed,
+        record.metrics,
+        record.epochs,
+        record.probes,
+        record.data,
+        record.failure,
+    )

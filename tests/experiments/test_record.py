@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from neuronal.core.files import Damaged, write_sealed
@@ -8,7 +10,7 @@ def test_a_record_comes_back_from_disk_as_it_was(quick_records, tmp_path):
     for record in quick_records:
         path = write(record, tmp_path)
         assert path.name == cell_name(record.recipe, record.seed)
-        assert read(path) == record
+        assert read(path) == replace(record, recipe=replace(record.recipe, seeds=(record.seed,)))
 
 
 @pytest.mark.parametrize("field", ["recipe", "seed", "metrics", "epochs", "failure"])

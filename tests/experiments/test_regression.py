@@ -108,7 +108,7 @@ def test_the_commands_take_a_table_of_numbers(tmp_path, monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert out.startswith("RMSE ")
     assert "held out RMSE" in err
-    assert call("sweep levy --grid lr=0.1,0.01 --grid seeds=0 --engine here --grid epochs=3") == 0
+    assert call("sweep levy --grid lr=0.1,0.01 --grid seeds=0 --grid epochs=3") == 0
     assert "held-out RMSE" in capsys.readouterr().out
     # Data without classes do not go with a recipe for classes, unless its probes do.
     words = "train digits --set data=prices.csv --set model=mlp1 --set epochs=1"

@@ -6,8 +6,7 @@ import pytest
 
 from neuronal.core.files import read_sealed, write_sealed
 from neuronal.core.records import to_json
-from neuronal.experiments import cost
-from neuronal.experiments import engine as engine_module
+from neuronal.experiments import cost, trial
 from neuronal.experiments.record import cell_name
 from neuronal.experiments.sweep import Study, Watch, costs, finished, prepare, read_study, sweep
 from neuronal.train.timing import StepTime
@@ -31,7 +30,7 @@ def test_cells_go_seed_by_seed_and_what_is_there_is_not_trained_again(quick_stud
     assert again == records
     assert (second.trained, second.reused) == ([], ALL)
     assert listened(quick_study, tmp_path, fresh=True)[1].trained == ALL
-    assert len(list((tmp_path / "cells").iterdir())) == 4
+    assert len(list((tmp_path / "cells").glob("[!.]*"))) == 4
     assert read_study(tmp_path) == quick_study
     # Other settings are other cells.
     assert listened(replace(one, recipe=replace(one.recipe, lr=0.02)), tmp_path)[1].trained == ALL[:1]
@@ -72,7 +71,7 @@ def test_a_failing_cell_does_not_stop_the_others_and_is_kept(diverging, tmp_path
 
 
 def test_wrong_names_and_places_are_found_before_training(quick_study, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_module, "trained", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(trial, "trained", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(ValueError, match="Unknown neuron"):
         sweep(replace(quick_study, families=("standard", "nothing")), tmp_path)
     (tmp_path / "file").write_text("")

@@ -1,21 +1,17 @@
 """Networks, rows and parts of a result: made once, kept, and made again where something they depend on has changed."""
 
-import errno
 import time
 from dataclasses import replace
-from functools import partial
-from multiprocessing import active_children
 from unittest.mock import Mock
 
 import pytest
 import torch
 
-from neuronal.experiments import engine as engine_module
+from neuronal.experiments import trial as trial_module
 from neuronal.experiments import work as work_module
-from neuronal.experiments.claim import has_locks
-from neuronal.experiments.crew import Crew
+from neuronal.experiments.executors import executor_for
 from neuronal.experiments.recipe import Recipe
-from neuronal.experiments.work import NothingLeft, NotTrained, Work
+from neuronal.experiments.work import NotTrained, Work
 
 QUICK = Recipe("0.1", model="fcn", widths=(4,), epochs=1, probes=(), fraction=0.1, seeds=(0, 1))
 RECIPES = [QUICK, replace(QUICK, name="0.2", fraction=0.2)]
@@ -25,8 +21,8 @@ ITEMS = [{"side": side} for side in (3, 1, 2)]
 
 def test_what_one_trained_is_there_for_the_others_under_their_own_names(tmp_path, monkeypatch):
     Work(tmp_path).records([replace(QUICK, seeds=(0,))])
-    trained = Mock(wraps=engine_module.trained)
-    monkeypatch.setattr(engine_module, "trained", trained)
+    trained = Mock(wraps=trial_module.trained)
+    monkeypatch.setattr(trial_module, "trained", trained)
     records = Work(tmp_path).records([replace(QUICK, name="another")])
     assert [called.args[1] for called in trained.call_args_list] == [1]
     assert [record.recipe.name for record in records] == ["another", "another"]
@@ -79,7 +75,7 @@ def test_a_damaged_row_and_rows_of_other_data_or_code_are_made_again(tmp_path, m
     assert seeds_measured(tmp_path, seen) == want
     seen.clear()
     monkeypatch.setattr(work_module, "code", lambda: "other")
-    monkeypatch.setattr(work_module, "trained_into", None)
+    monkeypatch.setattr(work_module, "train_into", None)
     assert seeds_measured(tmp_path, seen) == want
     assert seen == [0, 1]
 
@@ -96,8 +92,8 @@ def test_or_it_has_a_row_that_says_so_and_is_tried_again_elsewhere(tmp_path, mon
         rows = seeds_measured(tmp_path, [], [WILD], may_fail=True)
         return [row["failure"].partition(":")[0] for row in rows]
 
-    trained = Mock(wraps=work_module.trained_into)
-    monkeypatch.setattr(work_module, "trained_into", trained)
+    trained = Mock(wraps=work_module.train_into)
+    monkeypatch.setattr(work_module, "train_into", trained)
     assert failures() == [f"wild with seed {seed} did not train" for seed in (0, 1)]
     assert failures() == failures()
     assert trained.call_count == 2
@@ -157,36 +153,31 @@ def test_a_damaged_part_and_one_made_by_something_else_are_made_again(tmp_path, 
         assert made == [3, 1, 2]
 
 
-def test_what_is_timed_is_timed_alone(tmp_path):
-    with Crew(1, partial(time.sleep, 60)) as crew:
-        crew.start()
-        Work(tmp_path, crew=crew).alone()
-        assert active_children() == []
-    with pytest.raises(NothingLeft):
-        Work(tmp_path, helps=True).alone()
+@pytest.fixture(scope="module")
+def two():
+    with executor_for(2) as executor:
+        yield executor
 
 
-def test_waiting_is_said_once_and_so_is_a_death(tmp_path):
-    said = []
-    with Crew(2, partial(time.sleep, 60)) as crew:
-        work = Work(tmp_path, say=said.append, crew=crew)
-        crew.start()
-        for _ in range(2):
-            work._wait(2)
-        victim = active_children()[0]
-        victim.kill()
-        victim.join(60)
-        work._wait(2)
-    assert len(said) == 2
-    assert said[1].endswith("1 of 2 workers died")
+def test_workers_make_the_same_rows_and_parts_and_what_they_say_is_heard(tmp_path, two):
+    """What measures is a closure, over the work itself among others."""
+
+    def ask(folder, executor):
+        said = []
+        work = Work(folder, say=said.append, executor=executor)
+
+        def measure(record, model):
+            work.say(f"seed {record.seed}")
+            return {"name": record.recipe.name, "seed": record.seed, "loss": record.metrics["loss"]}
+
+        found = work.rows(RECIPES, {}, measure), work.parts({}, ITEMS, lambda item: {"double": 2 * item["side"]})
+        return found, [line for line in said if line.startswith("seed")]
+
+    (alone, lines), (together, heard) = ask(tmp_path / "alone", None), ask(tmp_path / "together", two)
+    assert alone == together
+    assert sorted(lines) == sorted(heard) == ["seed 0", "seed 0", "seed 1", "seed 1"]
 
 
-def test_a_file_system_without_locks_is_noticed(tmp_path, monkeypatch):
-    def refused(*_):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    assert has_locks(tmp_path)
-    monkeypatch.setattr("neuronal.experiments.claim.fcntl.flock", refused)
-    assert not has_locks(tmp_path)
-    # Each process then makes everything.
-    assert len(Work(tmp_path).records([QUICK])) == 2
+def test_a_network_that_did_not_train_ends_the_work_of_workers_too(tmp_path, two):
+    with pytest.raises(NotTrained, match="did not train"):
+        Work(tmp_path, executor=two).rows([WILD], {}, lambda record, model: {})

@@ -187,7 +187,7 @@ def test_networks_are_measured_where_they_are_trained_and_rows_are_kept(tmp_path
     assert main(["reproduce", *usual, "implicit_bias/pixle"]) == 0
     assert result["result"] == read_result(tmp_path / "usual/implicit_bias/pixle.smoke.json")["result"]
     monkeypatch.setattr("neuronal.experiments.work.code", lambda: "another version")
-    monkeypatch.setattr("neuronal.experiments.work.trained_into", None)
+    monkeypatch.setattr("neuronal.experiments.work.train_into", None)
     assert main(["reproduce", "--minutes", "0", *results]) == 0
     # A row that is lost is measured again; its weights travel for that.
     rows[0].unlink()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from neuronal.cli.app import main
-from neuronal.experiments import engine
+from neuronal.experiments import trial
 from neuronal_papers.core import Setting
 from neuronal_papers.pages import results_page, sentences
 from neuronal_papers.registry import reproductions
@@ -145,10 +145,10 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("name", "place"),
-        [("toy/accuracy", "neuronal.experiments.engine.trained"), ("toy/areas", "tests.neuronal_papers.toy.note")],
+        [("toy/accuracy", "neuronal.experiments.trial.trained"), ("toy/areas", "tests.neuronal_papers.toy.note")],
     )
     def test_stopped_it_goes_on_and_ends_as_if_it_had_not_been(self, capsys, monkeypatch, name, place):
-        calls, real = [], {"toy/accuracy": engine.trained}.get(name, lambda side: None)
+        calls, real = [], {"toy/accuracy": trial.trained}.get(name, lambda side: None)
 
         def stopped(*words, **options):
             calls.append(words)

@@ -44,7 +44,6 @@ def test_bars_leave_one_line_per_cell(quick_study, quick_records, tmp_path):
         # Bars with the time left are for terminals; a log gets the lines alone.
         assert ("left" in text) == terminal
         assert ("1/4" in text or "2/4" in text) == terminal
-        assert bars.num_ended == 2
         assert "standard seed 0: " in text
         assert "nan at step 7 (kept from before)" in text
         assert "x.damaged1" in text

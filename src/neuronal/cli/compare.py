@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from neuronal.cli.errors import stopping
-from neuronal.cli.options import AsJson, ModelOption, Out, named_values, whole_numbers
+from neuronal.cli.options import AsJson, Cluster, ModelOption, Out, Threads, Workers, named_values, whole_numbers
 from neuronal.cli.screen import escape
 
 if TYPE_CHECKING:
@@ -37,14 +37,17 @@ def compare(
     ] = None,
     schedule: Annotated[str | None, typer.Option(help="constant, cosine, step or one_cycle_linear.")] = None,
     holdout: Annotated[float | None, typer.Option(help="Share of the training data kept to follow accuracy.")] = None,
+    workers: Workers = None,
+    threads: Threads = 1,
+    cluster: Cluster = None,
     name: Annotated[str | None, typer.Option(help="Folder of this run; <data>-<model> if left out.")] = None,
     out: Out = Path("runs"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Train finished cells again.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train finished trials again.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train the same network with each neuron, several seeds, and write a page that compares them.
 
-    What an option leaves open the recipe decides: digits, or levy where numbers are to be predicted. Finished cells are
+    What an option leaves open the recipe decides: digits, or levy where numbers are to be predicted. Finished trials are
     kept: the same command again, after Ctrl-C or a crash, goes on where it stopped.
     """
     chosen: dict[str, Any] = {
@@ -72,6 +75,9 @@ def compare(
             name=name,
             out=out,
             fresh=fresh,
+            workers=workers,
+            threads=threads,
+            cluster=cluster,
             **chosen,
         )
         _show(comparison, as_json)

@@ -88,7 +88,9 @@ def _told(kept: Callable[[], str] | None, *others: type[Exception], results: Pat
 def going_on(out: Path, results: Path) -> AbstractContextManager[None]:
     """Inside: Ctrl-C, SIGTERM or a full disk ends a work of many parts, and the command says what is kept of it."""
     kept = f"what is finished is kept in {out}. The same command goes on from there."
-    return _told(lambda: kept, results=results)
+    from neuronal.experiments.executors import WorkerError
+
+    return _told(lambda: kept, WorkerError, results=results)
 
 
 def keeping(place: Path) -> AbstractContextManager[None]:
@@ -110,7 +112,7 @@ def last_state(place: Path) -> str:
 
 
 def stopping() -> AbstractContextManager[None]:
-    """Inside: Ctrl-C, SIGTERM, a full disk or a cell that kills its workers ends a sweep, whose notes say what is kept."""
-    from neuronal.experiments.engine import LostCell
+    """Inside: Ctrl-C, SIGTERM, a full disk or a trial that kills its workers ends a sweep, whose notes say what is kept."""
+    from neuronal.experiments.executors import WorkerError
 
-    return _told(None, LostCell)
+    return _told(None, WorkerError)

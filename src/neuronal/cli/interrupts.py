@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a command the same way: by an exception it can tidy up after."""
+"""Ctrl-C, SIGTERM and a lost terminal end a command the same way: by an exception it can tidy up after."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM asks for the same clean stop as Ctrl-C."""
+    """SIGTERM, or SIGHUP of a lost terminal, asks for the same clean stop as Ctrl-C."""
+
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 @contextmanager
 def interruptions() -> Iterator[None]:
-    """Inside: SIGINT raises KeyboardInterrupt and SIGTERM Terminated, once; a second signal ends the process.
+    """Inside: SIGINT raises KeyboardInterrupt, SIGTERM and SIGHUP Terminated, once; a second signal ends the process.
 
     While a module is imported the first one ends the process too: libraries take an exception there for a missing module,
     and go on without it or abort.
@@ -30,7 +33,7 @@ def interruptions() -> Iterator[None]:
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
     # A shell that starts a command in the background has it ignore Ctrl-C, and so it stays.
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     for number in before:
         signal.signal(number, stop)

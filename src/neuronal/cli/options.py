@@ -16,8 +16,13 @@ from neuronal.core.records import Json
 if TYPE_CHECKING:
     from neuronal.experiments.recipe import Recipe
 
-__all__ = ["AsJson", "Out", "whole_numbers"]
+__all__ = ["AsJson", "Cluster", "Out", "Workers", "whole_numbers"]
 
+Workers = Annotated[int | None, typer.Option(help="Processes at a time; one per core if left out.")]
+Threads = Annotated[int, typer.Option(help="Threads of each process.")]
+Cluster = Annotated[
+    str | None, typer.Option(help="Address of a dask scheduler, such as tcp://host:8786, whose workers do it instead.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ModelOption = Annotated[list[str] | None, typer.Option(help="An option of the model, such as width=32; once for each.")]
 Out = Annotated[Path, typer.Option(help="Folder that holds the runs.")]

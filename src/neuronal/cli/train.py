@@ -43,6 +43,7 @@ def train(
     from neuronal.experiments.recipe import PROTOCOLS
     from neuronal.experiments.record import write
     from neuronal.experiments.run import check, trained
+    from neuronal.experiments.trial import lock
     from neuronal.nn.families import family
     from neuronal.report.terminal import Live
     from neuronal.report.words import result
@@ -67,7 +68,11 @@ def train(
         print(f"neuronal: {note}", file=sys.stderr)
     drawn = Board(folder / "board") if board and is_first_process() else None
     kept = Checkpoints(place) if every is None else Checkpoints(place, every=every)
-    with keeping(place), Live(Console(stderr=True, quiet=not is_first_process()), chosen) as live:
+    with lock(folder / "training") as is_ours:
+        if is_ours is False and is_first_process():
+            print(f"neuronal: waiting for another neuronal train in {folder}", file=sys.stderr)
+    screen = Console(stderr=True, quiet=not is_first_process())
+    with keeping(place), lock(folder / "training", wait=True), Live(screen, chosen) as live:
 
         def show(epoch: Epoch) -> None:
             live.epoch(epoch)

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 EXTRAS = {
-    "lab": ("accelerate", "jinja2", "matplotlib", "PIL", "pyarrow", "rich", "safetensors", "scipy", "typer"),
+    "lab": (
+        *("accelerate", "dask", "distributed", "filelock", "jinja2", "matplotlib", "PIL", "pyarrow", "rich"),
+        *("safetensors", "scipy", "typer"),
+    ),
     "vision": ("huggingface_hub", "timm", "torchvision"),
-    "slurm": ("submitit",),
     "track": ("tensorboard",),
 }
 """Optional packages by the extra that brings them; each is ``neuronal[extra]``."""

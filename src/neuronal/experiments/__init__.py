@@ -5,10 +5,9 @@ from neuronal.core.limits import extras
 with extras():
     from neuronal.experiments.audit import same_class_pairs
     from neuronal.experiments.cells import Cell
-    from neuronal.experiments.claim import has_locks
     from neuronal.experiments.compare import Difference, Estimate, Share, difference, estimate
-    from neuronal.experiments.crew import Crew
     from neuronal.experiments.environment import environment, statements_of
+    from neuronal.experiments.executors import executor_for
     from neuronal.experiments.recipe import Recipe
     from neuronal.experiments.record import Record, cell_name
     from neuronal.experiments.record import read as read_record
@@ -17,16 +16,14 @@ with extras():
     from neuronal.experiments.slice import Pace, Report, Task, run_slice
     from neuronal.experiments.sweep import Study, Watch, sweep
     from neuronal.experiments.tune import Choice, Point, choose
-    from neuronal.experiments.work import NothingLeft, NotTrained, Unfinished, Work
+    from neuronal.experiments.work import NotTrained, Unfinished, Work
 
 __all__ = [
     "Cell",
     "Choice",
-    "Crew",
     "Difference",
     "Estimate",
     "NotTrained",
-    "NothingLeft",
     "Pace",
     "Point",
     "Recipe",
@@ -45,7 +42,7 @@ __all__ = [
     "drawn",
     "environment",
     "estimate",
-    "has_locks",
+    "executor_for",
     "network",
     "read_record",
     "run",

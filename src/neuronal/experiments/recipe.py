@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
+from functools import cached_property
 from numbers import Real
 from typing import Any, Self, TypeVar
 
@@ -147,6 +148,10 @@ class Recipe(Plan, Augment, DataChoice, ModelChoice, Named):
 
         Made of the fields that are not at their default, so a field added later changes no fingerprint of today.
         """
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         return json_checksum(self.chosen())[:8]
 
 

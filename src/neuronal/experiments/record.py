@@ -84,7 +84,8 @@ class Record:
 
     @classmethod
     def from_json(cls, values: Json) -> Self:
-        record = from_json(cls, values)
+        # Its own seed alone, not all that were trained beside it: reading many takes no longer for each.
+        record = from_json(cls, {**values, "recipe": {**values["recipe"], "seeds": [values["seed"]]}})
         if not record.failure and not {"accuracy", "rmse"} & record.metrics.keys():
             raise ValueError("it has neither a result nor a failure")
         probes: dict[str, object] = {name: from_json(FOUND[name], one) for name, one in record.probes.items()}
@@ -101,7 +102,8 @@ def write(record: Record, folder: Path) -> Path:
     path = folder / cell_name(record.recipe, record.seed)
     with suppress(FileNotFoundError):
         set_aside(path.with_suffix(".safetensors"), "outdated")
-    write_sealed(path, record.to_json())
+    # See Record.from_json.
+    write_sealed(path, replace(record, recipe=replace(record.recipe, seeds=(record.seed,))).to_json())
     return path
 
 

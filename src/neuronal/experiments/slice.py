@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, get_context, parent_process
 from threading import Thread
 from time import monotonic
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from neuronal.core.words import one_line
-from neuronal.experiments.engine import cores, forking
+from neuronal.experiments.executors import cores, start_method
 
 MARGIN = 1.05
 """What a task may take longer than those of its kind before it."""
@@ -119,7 +119,7 @@ def run_slice(
     report, most = Report(paces=dict(paces or {})), workers or cores()
     running: dict[Any, _Run] = {}
     tries: dict[str, int] = {}
-    begun, changed, context = monotonic(), monotonic(), forking()
+    begun, changed, context = monotonic(), monotonic(), get_context(start_method())
     waiting = list(tasks())
     free_at_start = _free_memory()
     try:

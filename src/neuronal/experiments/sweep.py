@@ -1,21 +1,26 @@
-"""Many cells, each trained once: what is finished on disk is not trained again."""
+"""Many trials, each trained once: what is finished on disk is not trained again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
+from typing import Any
 
 from neuronal.core.files import Damaged, make_writable, read_sealed, set_aside, write_sealed
 from neuronal.core.records import from_json, to_json
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Grid, Plan, Study, read_plan
 from neuronal.experiments.cost import Costs, measure
-from neuronal.experiments.engine import Engine, InTurn, forget
 from neuronal.experiments.environment import environment
+from neuronal.experiments.executors import InProcess
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.run import check
+from neuronal.experiments.trial import Task, complete, train_trial, unfinished
 from neuronal.train.engine import from_first, is_first_process
 from neuronal.train.progress import Epoch
 
@@ -35,55 +40,78 @@ class Watch:
 
     def set_aside(self, file: Path, reason: str) -> None: ...
 
+    def waiting(self, line: str) -> None: ...
+
 
 def sweep(
-    study: Plan, folder: Path, *, fresh: bool = False, watch: Watch | None = None, engine: Engine | None = None
+    study: Plan, folder: Path, *, fresh: bool = False, watch: Watch | None = None, executor: Executor | None = None
 ) -> tuple[Record, ...]:
-    """Runs every cell of ``study`` that has no record under ``folder`` yet; returns the records of all, in order.
+    """Runs every trial of ``study`` that has no record under ``folder`` yet; returns the records of all, in order.
 
     Among several processes of a launcher all train together, and the first one alone reads and writes files.
-    A record is written the moment its cell ends, and the state of one in training every five minutes: stopping at any time
-    loses no more. Where the data are no longer what a record was made of, its cell is trained again.
+    A record is written the moment its trial ends, and the state of one in training every five minutes: stopping at any time
+    loses no more. Where the data are no longer what a record was made of, its trial is trained again. Two commands with the
+    same folder share its trials.
 
     Args:
-        study: What to run; every name in it is checked before the first cell is trained.
+        study: What to run; every name in it is checked before the first trial is trained.
         folder: Made if need be; ``study.json``, ``costs.json`` and ``cells/`` go there.
-        fresh: Train everything again.
+        fresh: Remove what there is of these trials first.
         watch: Told of the progress.
-        engine: Where cells are trained; in this process, one after the other, if left out.
+        executor: Runs the trials; in this process, one after the other, if left out. See :func:`executor_for`.
 
     Whatever stops it, Ctrl-C as well, has a note (``__notes__``) that says what is finished and kept.
     """
-    watch = watch or Watch()
+    watch, executor, place = watch or Watch(), executor or InProcess(), folder.resolve() / "cells"
     prepare(study, folder)
+    cells = study.cells()
     if is_first_process():
         write_sealed(folder / "study.json", study.to_json())
-    cells = study.cells()
+        for cell in cells if fresh else ():
+            (place / cell_name(cell.recipe, cell.seed)).unlink(missing_ok=True)
+            rmtree(unfinished(place, cell.recipe, cell.seed), ignore_errors=True)
     watch.sweep_started(cells)
-    records: dict[Cell, Record] = {} if fresh else from_first(lambda: _finished(cells, folder, watch))
+    records = from_first(lambda: _finished(cells, folder, watch))
     for record in records.values():
         watch.cell_ended(record, reused=True)
-    left = [cell for cell in cells if cell not in records]
-    for cell in left if fresh else ():
-        forget(folder / "cells", cell.recipe, cell.seed)
+    tasks = {cell: _task(place, cell) for cell in cells if cell not in records}
+
+    def told(cell: Cell, event: Mapping[str, Any]) -> None:
+        if "epoch" in event:
+            watch.epoch_ended(cell, Epoch(**event["epoch"]))
+        else:
+            watch.cell_started(cell)
+
     try:
-        for cell, record in (engine or InTurn()).train(left, folder / "cells", watch.cell_started, watch.epoch_ended):
-            records[cell] = record
-            watch.cell_ended(record, reused=False)
+        for cell, record in complete(executor, tasks, told, watch.waiting):
+            # Another study may have trained it under another name.
+            records[cell] = replace(record, recipe=cell.recipe)
+            watch.cell_ended(records[cell], reused=False)
     except BaseException as stop:
-        stop.add_note(_what_is_kept(cells, folder, records if fresh else None))
+        stop.add_note(_what_is_kept(cells, folder, fresh=fresh))
         raise
     return tuple(records[cell] for cell in cells)
 
 
-def _what_is_kept(cells: Sequence[Cell], folder: Path, trained: Mapping[Cell, Record] | None) -> str:
-    """A line for whoever stopped a sweep. A record may be there that nobody was told of; after ``fresh`` an old one too."""
-    if trained is None:
-        count = sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in cells)
-    else:
-        count = len(trained)
-    again = "The same command" if trained is None else "The same command without --fresh"
-    return f"{count} of {len(cells)} cells are finished and kept in {folder}. {again} goes on from there."
+def _task(place: Path, cell: Cell) -> Task:
+    path = place / cell_name(cell.recipe, cell.seed)
+    name = f"{cell.recipe.family} seed {cell.seed}"
+    return Task(path, partial(_sound, path), partial(train_trial, place, cell.recipe, cell.seed), name)
+
+
+def _sound(path: Path) -> Record | None:
+    """A sound record that another command has made meanwhile."""
+    try:
+        return read(path)
+    except (Damaged, OSError):
+        return None
+
+
+def _what_is_kept(cells: Sequence[Cell], folder: Path, *, fresh: bool) -> str:
+    """A line for whoever stopped a sweep. A record may be there that nobody was told of."""
+    count = sum((folder / "cells" / cell_name(cell.recipe, cell.seed)).exists() for cell in cells)
+    again = "The same command without --fresh" if fresh else "The same command"
+    return f"{count} of {len(cells)} trials are finished and kept in {folder}. {again} goes on from there."
 
 
 def prepare(study: Plan, folder: Path) -> None:
@@ -125,8 +153,7 @@ def finished(cell: Cell, folder: Path, watch: Watch, data: str = "") -> Record |
     path = folder / "cells" / cell_name(cell.recipe, cell.seed)
     try:
         record = read(path)
-        same = replace(record.recipe, name=cell.recipe.name, seeds=cell.recipe.seeds) == cell.recipe
-        if not same or record.seed != cell.seed:
+        if record.recipe.fingerprint() != cell.recipe.fingerprint() or record.seed != cell.seed:
             raise Damaged("it holds the record of another cell")
     except FileNotFoundError:
         return None
@@ -138,7 +165,7 @@ def finished(cell: Cell, folder: Path, watch: Watch, data: str = "") -> Record |
         with suppress(FileNotFoundError):
             watch.set_aside(set_aside(path, "outdated"), f"the data at {cell.recipe.data} have changed since")
         return None
-    return record
+    return replace(record, recipe=cell.recipe)
 
 
 def costs(study: Study, folder: Path, *, fresh: bool = False) -> Costs:

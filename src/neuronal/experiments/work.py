@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -16,15 +17,16 @@ from neuronal.convert.checkpoint import load_model, save_model
 from neuronal.core.files import Damaged, json_checksum, make_writable, read_sealed, write_sealed
 from neuronal.data.catalogue import load
 from neuronal.experiments.cells import Cell, Listed
-from neuronal.experiments.claim import Claimed, claim, divided
-from neuronal.experiments.crew import Crew
-from neuronal.experiments.engine import trained_into
 from neuronal.experiments.environment import arithmetic, code
+from neuronal.experiments.executors import InProcess
 from neuronal.experiments.recipe import Recipe
 from neuronal.experiments.record import Record, cell_name, read
 from neuronal.experiments.sweep import Watch, finished, sweep
+from neuronal.experiments.trial import Task, Tell, complete, lock, train_into
 from neuronal.train.engine import from_first, is_first_process
 from neuronal.train.progress import Epoch
+
+Item = TypeVar("Item")
 
 
 class NotTrained(ValueError):
@@ -44,22 +46,18 @@ class Unfinished(Exception):
         self.cells, self.with_rows = tuple(cells), with_rows
 
 
-class NothingLeft(Exception):
-    """What comes is for the first process alone: one of its crew has nothing more to do."""
-
-
 class Work:
     """What a procedure may ask for: trained networks and their records, each made once and kept in ``folder``.
 
-    A cell is known by what its recipe trains, not by who asks: all reproductions that share a folder share their cells,
-    also those that run at the same time (see :mod:`neuronal.experiments.claim`).
+    A trial is known by what its recipe trains, not by who asks: all reproductions that share a folder share their trials,
+    also those that run at the same time (see :func:`neuronal.experiments.trial.complete`).
 
     Args:
         folder: Where all of it is kept.
         watch: Told of the trainings.
         say: Told what is going on, in a line now and then.
-        crew: Started when there is something to make that can be divided.
-        helps: This process is one of a crew itself.
+        executor: Runs trials, rows and parts; in this process, one after the other, if left out. What measures goes to
+            workers pickled, and with it this object, which has no executor there.
         measured_by: Digest of the code outside this library that measures; rows it did not measure are made again.
         any_code: Rows that other code measured are taken as they are.
         only_finished: Nothing is trained or measured: what is not there raises :class:`Unfinished`.
@@ -71,35 +69,32 @@ class Work:
         folder: Path,
         watch: Watch | None = None,
         say: Callable[[str], None] | None = None,
-        crew: Crew | None = None,
+        executor: Executor | None = None,
         *,
-        helps: bool = False,
         measured_by: str = "",
         any_code: bool = False,
         only_finished: bool = False,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> None:
-        self.folder, self.watch, self.crew, self.helps = folder, watch, crew, helps
-        self.say = say or (lambda line: None)
+        self.folder, self.watch, self.executor = folder.absolute(), watch, executor or InProcess()
+        self.say = say or _say_nothing
+        self._is_in_worker = False
         self.any_code, self.only_finished, self.on_epoch = any_code, only_finished, on_epoch
         self.environments: list[Mapping[str, str]] = []
         """Of every record that was asked for: where it was trained."""
         self._code = code() + measured_by
         self._checksums: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
-        self._said_last = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker needs: it trains and measures in its own process, and says what it has to say another way."""
+        here = {"watch": None, "say": _say_nothing, "executor": InProcess(), "on_epoch": None}
+        return {**self.__dict__, **here, "_is_in_worker": True}
 
     @property
     def network_seconds(self) -> float:
         """What all networks and parts that were asked for took, whenever and whoever made them."""
         return sum(self._seconds.values())
-
-    def alone(self) -> None:
-        """From here on no other process of the crew works beside this one: for what is to be timed."""
-        if self.helps:
-            raise NothingLeft
-        if self.crew:
-            self.crew.end()
 
     def records(self, recipes: Sequence[Recipe]) -> tuple[Record, ...]:
         """Every recipe with every seed of its own, in order."""
@@ -107,12 +102,11 @@ class Work:
         if self.only_finished:
             found = self._finished(wanted.cells())
         else:
-            found = sweep(wanted, self.folder, watch=self.watch, engine=Claimed(self._call_crew, self._wait))
+            found = sweep(wanted, self.folder, watch=self.watch, executor=self.executor)
         for record, cell in zip(found, wanted.cells(), strict=True):
             self._seconds[cell_name(cell.recipe, cell.seed)] = record.seconds
             self.environments.append(record.environment)
-        # Another reproduction may have trained the cell under another name.
-        return tuple(replace(one, recipe=cell.recipe) for one, cell in zip(found, wanted.cells(), strict=True))
+        return found
 
     def _finished(self, cells: Sequence[Cell]) -> tuple[Record, ...]:
         """The records of all; ``Unfinished`` names those that are not there."""
@@ -128,11 +122,12 @@ class Work:
         cells = self.folder / "cells"
         make_writable(cells)
         path = cells / cell_name(recipe, seed)
-        with claim(path, wait=True):
+        with lock(path, wait=True) as is_alone:
             found = self._kept(path, recipe.data)
             if found is None:
                 self.say(f"{recipe.name}, {recipe.family}, seed {seed}")
-                found = record, _ = trained_into(cells, recipe, seed, self.on_epoch, partial(_keep_weights, path))
+                keep = partial(_keep_weights, path)
+                found = record, _ = train_into(cells, recipe, seed, self.on_epoch, keep, take_over=bool(is_alone))
                 if record.failure:
                     raise NotTrained(f"{recipe.name} with seed {seed} did not train: {record.failure.reason}.")
         self._seconds[path.name] = found[0].seconds
@@ -148,8 +143,8 @@ class Work:
     ) -> list[Mapping[str, Any]]:
         """What ``measure`` says of every recipe's network with every seed of its own, in order.
 
-        A row is made once for the data and by the code as they are, and kept in ``folder``. Processes that want the same
-        rows divide them among themselves, and with them the training of the networks.
+        A row is made once for the data and by the code as they are, and kept in ``folder``. Workers share the rows, and with
+        them the training of the networks.
 
         Args:
             recipes: The networks.
@@ -164,8 +159,8 @@ class Work:
         def path(cell: Cell) -> Path:
             return folder / f"{key}-{cell_name(cell.recipe, cell.seed)}"
 
-        def make(cell: Cell) -> Mapping[str, Any]:
-            self._call_crew()
+        def make(cell: Cell, tell: Tell, is_alone: bool) -> Mapping[str, Any]:
+            self._say_by(tell)
             facts = {"how": how, "data": self.checksum(cell.recipe.data), "code": self._code}
             try:
                 record, model = self.network(cell.recipe, cell.seed)
@@ -180,11 +175,9 @@ class Work:
                 write_sealed(path(cell), made)
             return made
 
-        places = {path(cell): cell for cell in cells}
-
-        def kept(place: Path) -> Mapping[str, Any] | None:
-            found = _sealed(place)
-            now = {"data": self.checksum(places[place].recipe.data), "code": self._code, "of": arithmetic()}
+        def kept(cell: Cell) -> Mapping[str, Any] | None:
+            found = _sealed(path(cell))
+            now = {"data": self.checksum(cell.recipe.data), "code": self._code, "of": arithmetic()}
             if self.any_code:
                 now = {"data": now["data"]}
             # Rows of before something was noted are taken as they are.
@@ -194,10 +187,11 @@ class Work:
                 raise NotTrained(found["row"]["failure"])
             return found
 
-        missing = [cell for place, cell in places.items() if kept(place) is None] if self.only_finished else []
-        if missing:
+        found = from_first(lambda: {cell: row for cell in cells if (row := kept(cell)) is not None})
+        missing = [cell for cell in cells if cell not in found]
+        if missing and self.only_finished:
             raise Unfinished(missing, with_rows=True)
-        found = dict(divided(cells, path, kept, make, self._wait))
+        found |= self._complete({cell: Task(path(cell), partial(kept, cell), partial(make, cell)) for cell in missing})
         # Of all networks, whoever made their rows.
         self._seconds |= {cell_name(cell.recipe, cell.seed): found[cell]["seconds"] for cell in cells}
         self.environments += [found[cell]["environment"] for cell in cells if "environment" in found[cell]]
@@ -211,8 +205,7 @@ class Work:
     ) -> list[Mapping[str, Any]]:
         """What ``make`` makes of every item, in order: for what is no row of a trained network.
 
-        A part is made once by the code, torch and device as they are, and kept in ``folder``. Processes that want the same
-        parts divide them among themselves.
+        A part is made once by the code, torch and device as they are, and kept in ``folder``. Workers share the parts.
 
         Args:
             how: What all depend on besides their item: plain values, such as the name and the options of a procedure.
@@ -228,8 +221,8 @@ class Work:
         facts = {"how": how, "code": self._code, "of": arithmetic()}
         paths = [folder / f"{_key([facts, item])}.json" for item in items]
 
-        def keep(number: int) -> Any:
-            self._call_crew()
+        def keep(number: int, tell: Tell, is_alone: bool) -> Any:
+            self._say_by(tell)
             started = perf_counter()
             part = make(items[number])
             # As it would be read, whoever made it: tuples as lists, and names in the place of numbers.
@@ -238,22 +231,27 @@ class Work:
                 write_sealed(paths[number], {**facts, "item": items[number], **made})
             return made
 
-        found = dict(divided(range(len(items)), paths.__getitem__, _sealed, keep, self._wait))
+        found = from_first(lambda: {number: part for number, path in enumerate(paths) if (part := _sealed(path))})
+        tasks = {
+            number: Task(path, partial(_sealed, path), partial(keep, number))
+            for number, path in enumerate(paths)
+            if number not in found
+        }
+        found |= self._complete(tasks)
         self._seconds |= {paths[number].name: found[number]["seconds"] for number in found}
         return [found[number]["part"] for number in range(len(items))]
 
-    def _call_crew(self) -> None:
-        if self.crew:
-            self.crew.start()
+    def _complete(self, tasks: Mapping[Item, Task]) -> dict[Item, Any]:
+        def told(item: Item, event: Mapping[str, Any]) -> None:
+            if "say" in event:
+                self.say(event["say"])
 
-    def _wait(self, left: int) -> None:
-        """Says what is waited for, each time that changes; and that workers died, whose share is taken over."""
-        lost = self.crew.num_lost() if self.crew else 0
-        died = f"; {lost} of {self.crew.started} workers died" if self.crew and lost else ""
-        line = f"waiting for {left} that other processes make{died}"
-        if line != self._said_last:
-            self.say(line)
-            self._said_last = line
+        return dict(complete(self.executor, tasks, told, self.say))
+
+    def _say_by(self, tell: Tell) -> None:
+        """In a worker: lines go to the process that shows them."""
+        if self._is_in_worker:
+            self.say = lambda line: tell({"say": line})
 
     def checksum(self, data: str) -> str:
         """What the data are now, looked at once."""
@@ -283,6 +281,9 @@ def _keep_weights(path: Path, record: Record, model: nn.Module) -> None:
     model.cpu().eval()
     if is_first_process():
         save_model(model, path.with_suffix(".safetensors"))
+
+
+def _say_nothing(line: str) -> None: ...
 
 
 def _key(values: Any) -> str:

@@ -42,13 +42,12 @@ def _bars(console: Console) -> Progress:
 
 
 class Bars(Watch):
-    """Two bars, cells and epochs, with the time left; and one line per finished cell that stays on the screen."""
+    """Two bars, trials and epochs, with the time left; and one line per finished trial that stays on the screen."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self.num_ended = 0
         self._progress = _bars(console)
-        self._cells = self._progress.add_task("cells", total=None)
+        self._cells = self._progress.add_task("trials", total=None)
         self._epochs = self._progress.add_task("epochs", total=None, visible=False)
 
     def __enter__(self) -> Self:
@@ -72,7 +71,6 @@ class Bars(Watch):
         self._progress.update(self._epochs, completed=epoch.number)
 
     def cell_ended(self, record: Record, *, reused: bool) -> None:
-        self.num_ended += 1
         self._progress.advance(self._cells)
         name = f"{record.recipe.family} seed {record.seed}"
         failure = record.failure
@@ -81,8 +79,11 @@ class Bars(Watch):
         self._console.print(f"  {escape(name)}: {outcome} ({how})", highlight=False)
 
     def set_aside(self, file: Path, reason: str) -> None:
-        text = f"  a record that cannot be used, its cell counts as not trained: {reason}; the file is kept as {file}"
+        text = f"  a record that cannot be used, its trial counts as not trained: {reason}; the file is kept as {file}"
         self._console.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
+
+    def waiting(self, line: str) -> None:
+        self._console.print(f"  {escape(line)}", highlight=False)
 
 
 class Live:

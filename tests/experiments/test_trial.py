@@ -1,18 +1,19 @@
 """Cells that are stopped in the middle go on from there, and come out as if they had not been."""
 
+import errno
 from dataclasses import replace
 from importlib import import_module
+from unittest.mock import Mock
 
 import pytest
 
 from neuronal.data.catalogue import load
-from neuronal.experiments import engine as engine_module
+from neuronal.experiments import trial as trial_module
 from neuronal.experiments.cells import Listed
-from neuronal.experiments.claim import Claimed
-from neuronal.experiments.engine import InTurn, Processes, trained_into, unfinished
 from neuronal.experiments.environment import arithmetic
 from neuronal.experiments.record import cell_name, read
 from neuronal.experiments.sweep import sweep
+from neuronal.experiments.trial import lock, train_into, unfinished
 from neuronal.experiments.work import Work
 from neuronal.train import checkpoint, snapshot
 from tests.damage import no_space
@@ -29,7 +30,7 @@ def recipe(quick):
 
 @pytest.fixture(autouse=True)
 def every_step(monkeypatch):
-    monkeypatch.setattr(engine_module, "EVERY", 1)
+    monkeypatch.setattr(trial_module, "EVERY", 1)
 
 
 def stopped(folder, recipe, after=2):
@@ -38,22 +39,22 @@ def stopped(folder, recipe, after=2):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trained_into(folder, recipe, 0, stop)
+        train_into(folder, recipe, 0, stop)
     return unfinished(folder, recipe, 0)
 
 
 def gone_on(folder, recipe):
     """Its record, network, and the epochs that were trained now."""
     epochs = []
-    record, model = trained_into(folder, recipe, 0, lambda epoch: epochs.append(epoch.number))
+    record, model = train_into(folder, recipe, 0, lambda epoch: epochs.append(epoch.number))
     assert not unfinished(folder, recipe, 0).exists()
     return record, model, epochs
 
 
 def test_a_stopped_cell_goes_on_and_ends_the_same(recipe, tmp_path):
-    expected, network = trained_into(tmp_path / "whole", recipe, 0)
+    expected, network = train_into(tmp_path / "whole", recipe, 0)
     kept = stopped(tmp_path, recipe)
-    assert len(list(kept.glob("step-*.safetensors"))) == 1
+    assert len(list(kept.glob("*/step-*.safetensors"))) == 1
     assert not (tmp_path / cell_name(recipe, 0)).exists()
     record, model, epochs = gone_on(tmp_path, recipe)
     # Kept was the state after the last step of the second.
@@ -68,7 +69,7 @@ def test_a_stopped_cell_goes_on_and_ends_the_same(recipe, tmp_path):
 def test_a_cell_that_breaks_down_later_keeps_its_epochs_of_before(recipe, tmp_path):
     # Every step multiplies the weights by -1.4.
     late = replace(recipe, optim="sgd", lr=0.1, momentum=0.0, weight_decay=24.0, epochs=20)
-    expected, _ = trained_into(tmp_path / "whole", late, 0)
+    expected, _ = train_into(tmp_path / "whole", late, 0)
     assert expected.failure
     assert len(expected.epochs) > 2
     stopped(tmp_path, late)
@@ -77,8 +78,9 @@ def test_a_cell_that_breaks_down_later_keeps_its_epochs_of_before(recipe, tmp_pa
 
 def test_a_short_cell_leaves_nothing_but_its_record(recipe, tmp_path, monkeypatch):
     monkeypatch.undo()
-    trained_into(tmp_path, recipe, 0)
-    assert [path.name for path in tmp_path.iterdir()] == [cell_name(recipe, 0)]
+    train_into(tmp_path, recipe, 0)
+    assert [path.name for path in tmp_path.glob("[!.]*")] == [cell_name(recipe, 0)]
+    assert not unfinished(tmp_path, recipe, 0).exists()
 
 
 def other_images(name):
@@ -97,14 +99,14 @@ def others_held_out(name):
 OTHERS = {
     "images": (run_module, "load", other_images),
     "images held out": (run_module, "load", others_held_out),
-    "machine": (engine_module, "arithmetic", lambda: {**arithmetic(), "gpu": "another"}),
+    "machine": (trial_module, "arithmetic", lambda: {**arithmetic(), "gpu": "another"}),
     "version": (checkpoint, "_FORMAT", 0),
 }
 
 
 @pytest.mark.parametrize(("module", "name", "value"), OTHERS.values(), ids=OTHERS)
 def test_what_was_kept_with_others_is_not_gone_on_from(recipe, tmp_path, monkeypatch, module, name, value):
-    expected, _ = trained_into(tmp_path / "whole", recipe, 0)
+    expected, _ = train_into(tmp_path / "whole", recipe, 0)
     with monkeypatch.context() as patch:
         patch.setattr(module, name, value)
         assert stopped(tmp_path, recipe).exists()
@@ -135,16 +137,32 @@ def test_fresh_begins_again(recipe, tmp_path):
     assert listener.epochs == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    "engine", [InTurn(), Claimed(), Processes(workers=1)], ids=lambda engine: type(engine).__name__
-)
-def test_every_engine_goes_on(recipe, tmp_path, engine):
-    expected, _ = trained_into(tmp_path / "whole", recipe, 0)
+def test_a_sweep_goes_on(recipe, tmp_path):
+    expected, _ = train_into(tmp_path / "whole", recipe, 0)
     kept, listener = stopped(tmp_path / "cells", recipe), Listener()
-    (record,) = sweep(Listed("one", (recipe,)), tmp_path, engine=engine, watch=listener)
+    (record,) = sweep(Listed("one", (recipe,)), tmp_path, watch=listener)
     assert listener.epochs == [2, 3, 4]
     assert numbers(record) == numbers(expected)
     assert not kept.exists()
+
+
+def test_an_attempt_that_is_not_alone_for_sure_leaves_the_others_their_folders(recipe, tmp_path):
+    """Two at once, where there are no locks: both train all of it, to the same record."""
+    expected, _ = train_into(tmp_path / "whole", recipe, 0)
+    kept, epochs = stopped(tmp_path, recipe), []
+    record, _ = train_into(tmp_path, recipe, 0, lambda epoch: epochs.append(epoch.number), take_over=False)
+    assert epochs == [1, 2, 3, 4]
+    assert numbers(record) == numbers(expected)
+    assert len(list(kept.glob("*/step-*.safetensors"))) == 1
+
+
+def test_where_there_are_no_locks_trials_are_trained_all_the_same(recipe, tmp_path, monkeypatch):
+    expected, _ = train_into(tmp_path / "whole", recipe, 0)
+    monkeypatch.setattr(trial_module.FileLock, "acquire", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+    with lock(tmp_path / "a.json") as is_alone:
+        assert is_alone is None
+    (record,) = sweep(Listed("one", (recipe,)), tmp_path)
+    assert numbers(record) == numbers(expected)
 
 
 def test_a_network_whose_weights_found_no_place_is_not_trained_all_over_again(recipe, tmp_path, monkeypatch):
@@ -153,13 +171,13 @@ def test_a_network_whose_weights_found_no_place_is_not_trained_all_over_again(re
         patch.setattr("neuronal.experiments.work.save_model", no_space)
         with pytest.raises(OSError, match="No space"):
             Work(tmp_path).network(recipe, 0)
-    real, kept = engine_module.trained, []
+    real, kept = trial_module.trained, []
 
     def noted(*given, checkpoints=None, **options):
         kept.extend(checkpoints.folder.glob("step-*"))
         return real(*given, checkpoints=checkpoints, **options)
 
-    monkeypatch.setattr(engine_module, "trained", noted)
+    monkeypatch.setattr(trial_module, "trained", noted)
     Work(tmp_path).network(recipe, 0)
     assert len(kept) == 1
     assert not unfinished(tmp_path / "cells", recipe, 0).exists()
