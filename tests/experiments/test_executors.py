@@ -256,7 +256,8 @@ def test_a_scheduler_of_the_users_and_how_it_is_lost(tmp_path):
             process.wait()
 
 
-def test_nobody_answers():
+def test_nobody_answers(monkeypatch):
+    monkeypatch.setattr(executors, "PATIENCE", 1)
     with (
         pytest.raises(ValueError, match=r"^no scheduler answers at tcp://127.0.0.1:9\. "),
         executor_for(cluster="tcp://127.0.0.1:9") as executor,
