@@ -75,8 +75,8 @@ def reproduce(
                 chosen += [one for one in package.REPRODUCTIONS if scale in one.scales]
         if len(chosen) > 1 and (seeds or model):
             raise ValueError(f"--seeds and --model go with one table or figure, got {len(chosen)}.")
-        if minutes is not None and (seeds or model or minutes < 0):
-            raise ValueError("--minutes needs a number from 0 on, and goes without --seeds and --model.")
+        if minutes is not None and (seeds or model or cluster or minutes < 0):
+            raise ValueError("--minutes needs a number from 0 on, and goes without --seeds, --model and --cluster.")
         if archive and minutes is None:
             raise ValueError("--archive goes with --minutes.")
         numbers = None if seeds is None else whole_numbers("seeds", seeds)

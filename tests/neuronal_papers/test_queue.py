@@ -200,7 +200,7 @@ def test_networks_are_measured_where_they_are_trained_and_rows_are_kept(tmp_path
     ("words", "line"),
     [
         (["--minutes", "-1", "farkas/table1_cifar10"], "--minutes needs a number from 0 on"),
-        (["--minutes", "1", "--seeds", "0", "farkas/table1_cifar10"], "goes without --seeds and --model"),
+        (["--minutes", "1", "--seeds", "0", "farkas/table1_cifar10"], "goes without --seeds, --model and --cluster"),
         (["--archive", "a.zip", "farkas/table1_cifar10"], "--archive goes with --minutes"),
         (["--minutes", "1", "--scale", "smal", "farkas/starts"], "Unknown scale of farkas/starts 'smal'"),
         (["--minutes", "1", "--scale", "smoke", "farkas/born_dead"], "Leave out --minutes"),

@@ -1,41 +1,44 @@
-"""Tasks in processes side by side until a deadline: what would end too late is not started, or stopped early."""
+"""Tasks in workers side by side until a deadline: what would end too late is not started, or stopped early."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from math import inf
-from multiprocessing import connection, get_context, parent_process
-from threading import Thread
-from time import monotonic
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep, time
 from typing import Any
 
 import torch
 
 from neuronal.core.words import one_line
-from neuronal.experiments.executors import cores, start_method
+from neuronal.experiments.executors import Workers, cores, is_lost
+from neuronal.experiments.trial import Followed, Progress
 
 MARGIN = 1.05
 """What a task may take longer than those of its kind before it."""
 UNKNOWN = 0.5
 """Share of the time in which tasks of a kind that was never seen may start."""
-TRIES = 2
-"""How often a task is started whose process dies."""
-LOOK_EVERY = 1.0
-"""Seconds between two looks at the clock."""
+LOOK_EVERY = 0.2
+"""Seconds between two looks at the clock and at what workers tell."""
+
+
+class _Late(Exception):
+    """A task was told to stop."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Something that takes long, for a process of its own.
+    """Something that takes long, for one worker.
 
     Args:
         name: Of its own among all tasks.
         kind: Tasks of one kind take as long for an epoch.
         epochs: How many times ``work`` calls what it is given.
-        work: Called with a function to be called after every epoch. A function of a module, or a ``partial`` of one.
+        work: Called with a function to be called after every epoch, which ends it if it is to stop.
         rank: Lower ones are started first; of one rank the longest.
         compiles: The first of a kind runs alone of it for an epoch, so that the others find what it compiled on disk.
     """
@@ -84,8 +87,10 @@ class Report:
 @dataclass
 class _Run:
     task: Task
-    process: Any
+    future: Future[None]
     started: float
+    stop: Path
+    """A file that is there when the task is to stop."""
     epochs: int = 0
     last: float = 0.0
     """When the last epoch ended, and how long it took."""
@@ -107,138 +112,122 @@ def run_slice(
 
     A task starts when it is expected to end in time, by what others of its kind took on this machine beside as many
     others, and when there is memory for it. Once running tasks turn out to be too slow together, the one that would end
-    last is stopped, and the rest goes on faster. Tasks of an unknown kind start in the first half of the time only.
+    last is stopped after its epoch, and the rest goes on faster. Tasks of an unknown kind start in the first half of the
+    time only. One whose worker dies is begun again.
 
     Args:
         tasks: What is left to do; asked again whenever a task ends.
-        deadline: By the clock of ``time.monotonic``. Tasks that still run then are stopped.
+        deadline: By the clock of ``time.monotonic``. Tasks that still run then are ended with their workers.
         workers: The most at a time; as many as there are cores if 0.
         say: Told of every task that ends.
         paces: What is known of kinds from before.
     """
-    report, most = Report(paces=dict(paces or {})), workers or cores()
-    running: dict[Any, _Run] = {}
-    tries: dict[str, int] = {}
-    begun, changed, context = monotonic(), monotonic(), get_context(start_method())
-    waiting = list(tasks())
-    free_at_start = _free_memory()
-    try:
+    with TemporaryDirectory() as folder, Workers(workers or cores()) as executor:
+        return _Slice(Path(folder), executor, deadline, say, Report(paces=dict(paces or {}))).run(tasks)
+
+
+class _Slice:
+    """What runs, and what is known of it."""
+
+    def __init__(
+        self, folder: Path, executor: Workers, deadline: float, say: Callable[[str], None], report: Report
+    ) -> None:
+        self.folder, self.executor, self.deadline, self.say, self.report = folder, executor, deadline, say, report
+        self.begun = self.changed = monotonic()
+        self.running: dict[str, _Run] = {}
+        self.progress = Followed({}, self._told)
+        self.free_at_start = _free_memory()
+
+    def run(self, tasks: Callable[[], Sequence[Task]]) -> Report:
+        waiting = list(tasks())
         while True:
-            _start(waiting, running, report, tries, most, (begun, deadline), context, free_at_start)
-            report.at_once = max(report.at_once, len(running))
-            if not running:
-                return report
-            for pipe in connection.wait(list(running), timeout=LOOK_EVERY):
-                said = _received(pipe)
-                run = running[pipe]
-                if said == "epoch":
-                    _note_epoch(run, report, is_steady=run.last >= changed)
-                    continue
-                run.process.join()
-                del running[pipe]
-                _note_end(run, said, report, tries, say)
+            self._start(waiting)
+            self.report.at_once = max(self.report.at_once, len(self.running))
+            if not self.running:
+                return self.report
+            sleep(LOOK_EVERY)
+            self.executor.check()
+            self.progress.look()
+            if done := [run for run in self.running.values() if run.future.done()]:
+                for run in done:
+                    del self.running[run.task.name]
+                    self._note_end(run)
                 waiting = list(tasks())
-            if late := _latest(running, deadline, changed):
-                run = running.pop(late)
-                _stop(run)
-                report.stopped.append(run.task.name)
-                changed = monotonic()
-            if monotonic() >= deadline:
-                report.stopped += [run.task.name for run in running.values()]
-                return report
-    finally:
-        for run in running.values():
-            _stop(run)
+            if late := self._latest():
+                late.stop.touch()
+            if monotonic() >= self.deadline:
+                self.report.stopped += self.running
+                return self.report
 
+    def _start(self, waiting: Sequence[Task]) -> None:
+        """Starts what fits, the longest first."""
+        report, running = self.report, self.running
+        taken = {*running, *report.finished, *report.failed, *report.stopped}
 
-def _start(
-    waiting: list[Task],
-    running: dict[Any, _Run],
-    report: Report,
-    tries: dict[str, int],
-    most: int,
-    times: tuple[float, float],
-    context: Any,
-    free_at_start: float,
-) -> None:
-    """Starts what fits, the longest first."""
-    begun, deadline = times
-    taken = {run.task.name for run in running.values()} | set(report.finished) | set(report.failed)
+        def seconds(task: Task) -> float:
+            pace = report.paces.get(task.kind)
+            return inf if pace is None else MARGIN * pace.seconds(task.epochs)
 
-    def seconds(task: Task) -> float:
-        pace = report.paces.get(task.kind)
-        return inf if pace is None else MARGIN * pace.seconds(task.epochs)
+        for task in sorted(waiting, key=lambda task: (task.rank, -seconds(task))):
+            if len(running) >= self.executor.most or not _has_memory(list(running.values()), self.free_at_start):
+                return
+            left, needed = self.deadline - monotonic(), seconds(task)
+            is_in_time = left > UNKNOWN * (self.deadline - self.begun) if needed == inf else needed < left
+            kinds = {run.task.kind for run in running.values()}
+            must_wait = task.compiles and task.kind not in report.compiled and task.kind in kinds
+            if task.name in taken or not is_in_time or must_wait:
+                continue
+            self.executor.expect(len(running) + 1)
+            number = len(self.progress.items)
+            path, stop = self.folder / f"{number}.progress", self.folder / f"{number}.stop"
+            self.progress.items[path] = task.name
+            future = self.executor.submit(_work, task, Progress(path), stop)
+            running[task.name] = _Run(task, future, monotonic(), stop)
 
-    for task in sorted(waiting, key=lambda task: (task.rank, -seconds(task))):
-        if len(running) >= most or not _has_memory(running, free_at_start):
+    def _told(self, name: str, event: Mapping[str, Any]) -> None:
+        """The first epoch has the start in it, and those during which others were stopped say nothing of what is to come."""
+        if (run := self.running.get(name)) is None:
             return
-        left, needed = deadline - monotonic(), seconds(task)
-        is_in_time = left > UNKNOWN * (deadline - begun) if needed == inf else needed < left
-        if task.name in taken or tries.get(task.name, 0) >= TRIES or not is_in_time:
-            continue
-        if (
-            task.compiles
-            and task.kind not in report.compiled
-            and task.kind in {run.task.kind for run in running.values()}
-        ):
-            continue
-        tries[task.name] = tries.get(task.name, 0) + 1
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(task, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        running[ours] = _Run(task, process, monotonic())
+        if "ended" not in event:
+            # A worker begins; after another one died, say.
+            run.epochs, run.last, run.took = 0, 0.0, None
+            return
+        # By the clock of the deadline.
+        now = event["ended"] - time() + monotonic()
+        is_steady = run.last >= self.changed
+        if run.epochs:
+            run.took = now - run.last
+        run.epochs, run.last = run.epochs + 1, now
+        self.report.compiled.add(run.task.kind)
+        if run.took is not None and is_steady:
+            known = self.report.paces.get(run.task.kind)
+            besides = known.besides if known else now - run.started - 2 * run.took
+            self.report.paces[run.task.kind] = Pace(run.took, besides)
 
+    def _note_end(self, run: _Run) -> None:
+        name, seconds, error = run.task.name, monotonic() - run.started, run.future.exception()
+        if isinstance(error, _Late):
+            self.report.stopped.append(name)
+            self.changed = monotonic()
+        elif error is not None:
+            died = "its worker died again and again"
+            self.report.failed[name] = died if is_lost(error) else f"{type(error).__name__}: {one_line(error)}"
+            self.say(f"{name} failed: {self.report.failed[name]}")
+        else:
+            self.report.finished.append(name)
+            self.say(f"{name}: {seconds:.0f} s")
+            pace = self.report.paces.get(run.task.kind)
+            # A training that diverged ended early.
+            if pace and run.epochs == run.task.epochs:
+                pace.besides = max(0.0, seconds - run.task.epochs * pace.epoch)
 
-def _note_epoch(run: _Run, report: Report, *, is_steady: bool) -> None:
-    """The first epoch has the start in it, and those during which others were stopped say nothing of what is to come."""
-    now = monotonic()
-    if run.epochs:
-        run.took = now - run.last
-    run.epochs, run.last = run.epochs + 1, now
-    report.compiled.add(run.task.kind)
-    if run.took is not None and is_steady:
-        known = report.paces.get(run.task.kind)
-        report.paces[run.task.kind] = Pace(run.took, known.besides if known else now - run.started - 2 * run.took)
-
-
-def _note_end(run: _Run, said: object, report: Report, tries: dict[str, int], say: Callable[[str], None]) -> None:
-    name, seconds = run.task.name, monotonic() - run.started
-    if said == "done":
-        report.finished.append(name)
-        say(f"{name}: {seconds:.0f} s")
-        pace = report.paces.get(run.task.kind)
-        # A training that diverged ended early.
-        if pace and run.epochs == run.task.epochs:
-            pace.besides = max(0.0, seconds - run.task.epochs * pace.epoch)
-    elif isinstance(said, str):
-        report.failed[name] = said
-        say(f"{name} failed: {said}")
-    elif tries[name] >= TRIES:
-        report.failed[name] = f"its process died {TRIES} times (exit code {run.process.exitcode})"
-        say(f"{name} failed: {report.failed[name]}")
-
-
-def _latest(running: dict[Any, _Run], deadline: float, changed: float) -> Any:
-    """The task that will end last of those that will end too late; nothing while epochs of before a change count."""
-    known = {pipe: run for pipe, run in running.items() if run.took is not None}
-    if any(run.last - (run.took or 0) < changed for run in known.values()):
-        return None
-    late = {pipe: run.end() for pipe, run in known.items() if run.end() > deadline}
-    return max(late, key=lambda pipe: late[pipe]) if late else None
-
-
-def _stop(run: _Run) -> None:
-    run.process.kill()
-    run.process.join()
-
-
-def _received(pipe: Any) -> object:
-    """What a process says; ``None`` if it is gone."""
-    try:
-        return pipe.recv()
-    except (EOFError, OSError):
-        return None
+    def _latest(self) -> _Run | None:
+        """What will end last of those that will end too late; nothing while one is stopping, or epochs of before count."""
+        known = [run for run in self.running.values() if run.took is not None]
+        is_new = all(run.last - (run.took or 0) >= self.changed for run in known)
+        if not is_new or any(run.stop.exists() for run in self.running.values()):
+            return None
+        return max((run for run in known if run.end() > self.deadline), key=_Run.end, default=None)
 
 
 def _free_memory() -> float:
@@ -249,33 +238,23 @@ def _free_memory() -> float:
     return float(pages * os.sysconf("SC_PAGE_SIZE")) if pages else inf
 
 
-def _has_memory(running: dict[Any, _Run], free_at_start: float) -> bool:
+def _has_memory(running: Sequence[_Run], free_at_start: float) -> bool:
     """Whether another task fits, by what those that have trained for an epoch took; the others are thought to grow."""
     if not running:
         return True
     free = _free_memory()
     of_one = (free_at_start - free) / len(running)
-    is_known = any(run.epochs for run in running.values())
+    is_known = any(run.epochs for run in running)
     return free > 1.5 * of_one if is_known else free > free_at_start / 2
 
 
-def _work(task: Task, parent: Any) -> None:
-    """What a process does: the task, telling of its epochs."""
-    torch.set_num_threads(1)
-    Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        task.work(lambda: parent.send("epoch"))
-    except BrokenPipeError:
-        # Whoever started this is gone; there is nobody to tell.
-        sys.exit(1)
-    except Exception as wrong:  # the others go on
-        parent.send(f"{type(wrong).__name__}: {one_line(wrong)}")
-    else:
-        parent.send("done")
+def _work(task: Task, tell: Progress, stop: Path) -> None:
+    """What a worker does: the task, telling of its epochs."""
 
+    def on_epoch() -> None:
+        tell({"ended": time()})
+        if stop.exists():
+            raise _Late
 
-def _end_with_parent() -> None:
-    """Ends this process when the one that started it is gone, however that ended."""
-    if parent := parent_process():
-        parent.join()
-        os._exit(1)
+    tell({})
+    task.work(on_epoch)

@@ -281,29 +281,29 @@ class Progress:
 
 
 class Followed:
-    """Files of progress as they grow."""
+    """Files of progress as they grow, by what they are of."""
 
     def __init__(self, items: Mapping[Path, Any], told: Callable[[Any, Mapping[str, Any]], None]) -> None:
-        self._items, self._told = items, told
-        self._seen = dict.fromkeys(items, 0)
+        self.items, self._told = dict(items), told
+        self._seen: dict[Path, int] = {}
         for path in items:
             path.unlink(missing_ok=True)
 
     def look(self) -> None:
         """Tells what is new."""
-        for folder in {path.parent for path in self._items}:
+        for folder in {path.parent for path in self.items}:
             for path in folder.glob("*.progress"):
-                if path in self._seen:
+                if path in self.items:
                     self._read(path)
 
     def _read(self, path: Path) -> None:
         with suppress(FileNotFoundError):
-            lines = path.read_text().splitlines(keepends=True)
-            whole = [line for line in lines if line.endswith("\n")]
+            lines = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            seen = self._seen.get(path, 0)
             # A task that is done again begins its file again.
-            for line in whole[self._seen[path] if self._seen[path] <= len(whole) else 0 :]:
-                self._told(self._items[path], json.loads(line))
-            self._seen[path] = len(whole)
+            for line in lines[seen if seen <= len(lines) else 0 :]:
+                self._told(self.items[path], json.loads(line))
+            self._seen[path] = len(lines)
 
 
 def check_shared(executor: Executor, folder: Path) -> None:
