@@ -2,6 +2,7 @@
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from socket import create_connection
 from threading import Thread
 
 import pytest
@@ -192,6 +194,21 @@ def test_a_task_that_takes_more_than_its_share_of_memory_is_given_up_and_the_oth
         assert len(list(complete(executor, tasks(tmp_path, 1)))) == 1
         with pytest.raises(WorkerError, match=r"^the worker of 0.txt died 4 times; out of memory\?$"):
             list(complete(executor, tasks(tmp_path / "large", 1, swell)))
+
+
+def test_a_stranger_cannot_connect_to_the_workers_of_this_machine(two):
+    """Whoever opens a connection without the keys of the command is told nothing: dask speaks first to whom it accepts."""
+    assert two.submit(sum, [1, 2]).result() == 3
+    host, port = two._local.scheduler_address.removeprefix("tls://").split(":")
+    assert host == "127.0.0.1"
+    stranger = ssl.create_default_context()
+    stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+    try:
+        with create_connection((host, int(port)), timeout=30) as raw, stranger.wrap_socket(raw) as connection:
+            heard = connection.recv(1)
+    except (ssl.SSLError, ConnectionError):
+        heard = b""
+    assert not heard
 
 
 def test_what_is_wrong_is_not_tried_again(two, tmp_path):

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 EXTRAS = {
     "lab": (
-        *("accelerate", "dask", "distributed", "filelock", "jinja2", "matplotlib", "PIL", "pyarrow", "rich"),
-        *("safetensors", "scipy", "typer"),
+        *("accelerate", "cryptography", "dask", "distributed", "filelock", "jinja2", "matplotlib", "PIL", "pyarrow"),
+        *("rich", "safetensors", "scipy", "typer"),
     ),
     "vision": ("huggingface_hub", "timm", "torchvision"),
     "track": ("tensorboard",),

@@ -129,6 +129,8 @@ class Workers(Executor):
             silence_logs=logging.CRITICAL,
             preload=[__name__],
             env=dict(os.environ),
+            # Keys that are made now and stay in memory: other users of this machine cannot hand calls to the workers.
+            security=True,
         )
 
     def _connect(self, to: Any) -> None:

@@ -1,15 +1,17 @@
 """Networks that are compared have the same size, and none has a rate chosen by what is reported."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
+import torch
 
+from neuronal.data.dataset import Dataset, Split
 from neuronal_papers.farkas import REPRODUCTIONS, errors
 from neuronal_papers.farkas.networks import CIFAR, farkasnet, resnet
 from neuronal_papers.farkas.tables import DEPTHS_10, TABLE1
 
-IMAGES = SimpleNamespace(shape=(3, 32, 32), in_chans=3, img_size=32, num_outputs=10, name="cifar10")
+NOTHING = Split(torch.zeros(0, 3, 32, 32), torch.zeros(0, dtype=torch.long))
+IMAGES = Dataset("cifar10", NOTHING, NOTHING, tuple("0123456789"), "none")
 
 
 @pytest.fixture(autouse=True)
