@@ -311,7 +311,8 @@ for package, code, words, file in CASES:
         sys.argv[1:] = words
         exec(code)
         sys.exit("nothing was missing")
-    print(os.waitstatus_to_exitcode(os.wait()[1]))
+    # Flushed: what is left in the buffer would be written by the next copy too.
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 
 
