@@ -33,6 +33,27 @@ def test_verdicts_are_those_of_the_exact_breakpoints(name):
     assert "certified" in verdicts
 
 
+def test_an_end_of_many_segments_is_asked_about_alone_once():
+    """Every pair of four inputs, of which two differ in one last bit."""
+    images = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
+    images[3] = images[0]
+    images[3, 2] = images[0, 2].nextafter(torch.tensor(9.0))
+    pairs = torch.cartesian_prod(torch.arange(4), torch.arange(4))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+    calls = []
+    handle = model.register_forward_hook(lambda _, given, y: calls.append(given[0].clone()))
+    found = certify_segments(model, images[pairs[:, 0]], images[pairs[:, 1]])
+    handle.remove()
+    alone = [x for x in calls if len(x) == 1]
+    # The steps of the model were read off the first one.
+    assert [sum(torch.equal(x[0], image) for x in alone) for image in images] == [2, 1, 1, 1]
+    labels = model(images).argmax(1)
+    assert all(
+        c.evidence.label == labels[i] for c, i in zip(found, pairs[:, 0], strict=True) if c.verdict == "certified"
+    )
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_exact_fractions_agree(seed):

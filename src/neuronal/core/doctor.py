@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from neuronal.core.folders import cache_root, data_root, expanded
-from neuronal.core.limits import EXTRAS
+from neuronal.core.limits import EXTRAS, cores
 from neuronal.core.words import counted, one_line
 
 __all__ = ["Fact", "browser", "examine"]
@@ -116,11 +116,6 @@ def _cores(torch: Any) -> Fact:
     usable, threads = cores(), torch.get_num_threads()
     advice = f"More threads than cores wait for each other: set OMP_NUM_THREADS={usable}." if threads > usable else ""
     return Fact("cores", f"{usable} usable of {os.cpu_count()}, torch takes {counted(threads, 'thread')}", advice)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _gpu(torch: Any) -> Fact:

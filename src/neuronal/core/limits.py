@@ -1,8 +1,9 @@
-"""What a computation has not got: memory, room for nesting, an optional package. One line for each, whoever raises it."""
+"""What limits a computation: cores, memory, nesting, missing packages. One line for each error, whoever raises it."""
 
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,11 @@ EXTRAS = {
 }
 """Optional packages by the extra that brings them; each is ``neuronal[extra]``."""
 _NO_MEMORY = re.compile("out of memory|allocate memory|size calculation overflow|ALLOC_FAILED", re.IGNORECASE)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def shortage(error: BaseException) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from neuronal.core.limits import extras
+from neuronal.core.limits import cores, extras
 from neuronal.train.engine import processes
 
 MOST = 4
@@ -185,11 +185,6 @@ def executor_for(
     finally:
         executor.shutdown()
         torch.set_num_threads(before)
-
-
-def cores() -> int:
-    """Those this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_lost(error: BaseException) -> bool:

@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
+from neuronal.core.limits import cores
 from neuronal.core.words import one_line
-from neuronal.experiments.executors import Workers, cores, is_lost
+from neuronal.experiments.executors import Workers, is_lost
 from neuronal.experiments.trial import Followed, Progress
 
 MARGIN = 1.05

@@ -83,7 +83,6 @@ class Work:
         self.environments: list[Mapping[str, str]] = []
         """Of every record that was asked for: where it was trained."""
         self._code = code() + measured_by
-        self._checksums: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -254,10 +253,8 @@ class Work:
             self.say = lambda line: tell({"say": line})
 
     def checksum(self, data: str) -> str:
-        """What the data are now, looked at once."""
-        if data not in self._checksums:
-            self._checksums[data] = load(data).checksum()
-        return self._checksums[data]
+        """What the data are now."""
+        return load(data).checksum()
 
     def _kept(self, path: Path, data: str) -> tuple[Record, nn.Module] | None:
         """The record at ``path`` and its network, if both are there, sound, and of the data as they are now."""
