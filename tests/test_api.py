@@ -221,3 +221,18 @@ def test_a_made_model_takes_no_options(model):
 def test_the_readme_shows_it_beside_the_two_commands():
     place = TEXT.index("neuronal.compare(")
     assert TEXT.index("./run test") < place < TEXT.index("## What it is")
+
+
+@pytest.mark.parametrize("has_guard", [False, True])
+def test_a_script_that_asks_for_workers_needs_the_guard_that_python_wants(tmp_path, has_guard):
+    script = tmp_path / "mine.py"
+    call = "print(neuronal.compare(model='fcn', widths=(8,), neurons='zero_bias', seeds=[0, 1], epochs=1, workers=2))"
+    script.write_text(f"import neuronal\n{'if __name__ == ' + repr('__main__') + ': ' if has_guard else ''}{call}\n")
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert (done.returncode == 0) == has_guard, done.stderr
+    if has_guard:
+        assert "zero_bias" in done.stdout
+    else:
+        assert f"ValueError: {script} starts workers" in done.stderr
+        assert "bootstrapping" not in done.stderr
+        assert not list(tmp_path.rglob("*-seed*.json"))

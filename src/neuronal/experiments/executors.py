@@ -11,6 +11,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from multiprocessing import forkserver, get_all_start_methods, get_context, resource_tracker
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,9 +44,9 @@ class InProcess(Executor):
 
 
 class Workers(Executor):
-    """Workers of dask.distributed, there from the first call on.
+    """Executor on workers of dask.distributed, started at the first call.
 
-    A worker of this machine that dies is started again, and what it had is done again.
+    A worker of this machine that dies is restarted, and its calls are run again.
 
     Args:
         most: How many on this machine; each runs one call at a time.
@@ -58,7 +59,7 @@ class Workers(Executor):
     def __init__(self, most: int, threads: int = 1, memory: int | None = None, cluster: str | None = None) -> None:
         self.most, self.threads, self.memory, self.cluster = most, threads, memory, cluster
         self.num_workers = 1
-        """How many processes have shared the work."""
+        """The most workers there have been at a time."""
         self._open = ExitStack()
         self._had_workers = False
         self._local: Any = None
@@ -110,6 +111,7 @@ class Workers(Executor):
             raise WorkerError("all workers died, and new ones do not start; out of memory?")
 
     def _start(self) -> Any:
+        check_main_script()
         with extras():
             import dask
             from distributed import LocalCluster
@@ -187,8 +189,22 @@ def executor_for(
         torch.set_num_threads(before)
 
 
+def check_main_script() -> None:
+    """``ValueError`` for a script that each worker would run again from its first line, without end."""
+    main = sys.modules["__main__"]
+    file, spec = getattr(main, "__file__", None), getattr(main, "__spec__", None)
+    # Python imports neither what has no file into its workers nor the __main__ of a package.
+    if file is None or (spec and spec.name.endswith("__main__")) or not Path(file).is_file():
+        return
+    if "__name__" not in Path(file).read_text("utf-8", errors="replace"):
+        raise ValueError(
+            f'{file} starts workers, and each of them reads it too: put what it does below if __name__ == "__main__":, '
+            "or ask for one worker."
+        )
+
+
 def is_lost(error: BaseException) -> bool:
-    """Whether it says that a worker died, again and again, or that there is no scheduler any more."""
+    """True for errors that mean a worker died repeatedly or the scheduler is gone."""
     distributed: Any = sys.modules.get("distributed")
     return isinstance(error, (CancelledError, BrokenExecutor)) or bool(
         distributed and isinstance(error, distributed.KilledWorker)
@@ -196,7 +212,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def be_quiet() -> None:
-    """What dask logs is said by the command, in a line of its own."""
+    """Silences dask's own log; the command reports lost workers itself."""
     for handler in logging.getLogger("distributed").handlers:
         handler.setLevel(logging.CRITICAL + 1)
 

@@ -47,7 +47,7 @@ UNFINISHED = ".unfinished"
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Tell = Callable[[Mapping[str, Any]], None]
-"""Takes ``epoch``, the fields of one, or ``say``, a line; nothing at all when a task begins."""
+"""Reports progress: ``{"epoch": fields}``, ``{"say": line}``, or ``{}`` when a task begins."""
 
 
 def train_into(
@@ -69,7 +69,7 @@ def train_into(
         seed: Fixes everything random.
         on_epoch: Told of every epoch as it ends.
         also: May keep more of it, before its state is removed.
-        take_over: No other process trains it: what is there of another attempt is a dead one's.
+        take_over: This process holds the lock of the trial: folders of other attempts belong to dead ones.
     """
     begin = partial(trained, recipe, seed, on_epoch=on_epoch)
     states = unfinished(folder, recipe, seed)
@@ -98,12 +98,12 @@ def train_into(
 
 
 def unfinished(folder: Path, recipe: Recipe, seed: int) -> Path:
-    """Where the states of a trial in training are kept, a folder for each attempt."""
+    """Folder of the checkpoints of a trial in training; each attempt has a folder of its own in it."""
     return folder / UNFINISHED / Path(cell_name(recipe, seed)).stem
 
 
 def _own_folder(states: Path, take_over: bool) -> Path:
-    """A new name among the states of a trial; the newest of a dead attempt's folders is renamed to it, others go."""
+    """A new folder for this attempt. With ``take_over``, the newest one of a dead attempt is renamed to it."""
     own = states / uuid4().hex[:12]
     found = sorted(states.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True) if take_over else []
     for number, path in enumerate(found):
@@ -116,13 +116,14 @@ def _own_folder(states: Path, take_over: bool) -> Path:
 
 @contextmanager
 def lock(path: Path, *, wait: bool = False) -> Iterator[bool | None]:
-    """Inside: True when no other process has the lock of ``path``, False when one has it, None where there are no locks.
+    """Exclusive file lock for making ``path``: yields True if acquired, False if another process holds it.
 
-    A lock ends with its process, however that ends. Among processes of a launcher the first one locks for all.
+    It yields None on a file system without locks. The lock ends with its process, however that ends. Among processes of a
+    launcher the first one locks for all.
 
     Args:
-        path: What is about to be made.
-        wait: Wait for the other one's end.
+        path: The file that is about to be made.
+        wait: Block until the lock is free.
     """
     with ExitStack() as held:
         yield from_first(lambda: _lock(path, wait, held))
@@ -142,13 +143,13 @@ def _lock(path: Path, wait: bool, held: ExitStack) -> bool | None:
 
 @dataclass(frozen=True)
 class Task:
-    """Something that takes long and leaves a file.
+    """A unit of work whose result is one file.
 
     Args:
         path: The file.
-        kept: What is kept there, if it is sound.
-        make: Makes it and keeps it there; is given what to tell of its progress, and whether it is alone with it for sure.
-            Both are pickled on the way to a worker.
+        kept: Reads the file; None if there is no valid one.
+        make: Makes the file and returns the result. Called with a function that reports progress, and with whether the lock
+            is held. ``kept`` and ``make`` are pickled on the way to a worker.
         name: For messages.
     """
 
@@ -158,7 +159,7 @@ class Task:
     name: str = ""
 
     def run(self, tell: Tell) -> Any:
-        """What is kept, or made now; ``None`` while another process makes it."""
+        """The result, read or made now; None while another process holds the lock."""
         with lock(self.path) as is_alone:
             if is_alone is False:
                 return None
@@ -174,16 +175,16 @@ def complete(
     told: Callable[[Item, Mapping[str, Any]], None] = lambda item, event: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Iterator[tuple[Item, Any]]:
-    """Every item with what its task made, or found, in the order they end.
+    """Yields every item with the result of its task, in the order in which they finish.
 
-    A task that another process, of another command, is making is asked for again; so is one that ran out of memory, alone,
-    when the others have ended.
+    A task that another command is making is tried again until its file is there. A task that ran out of memory is tried
+    again, alone, when the others have ended.
 
     Args:
         executor: Runs the tasks; all its workers have to see the folder of their files.
         tasks: By item.
-        told: Takes the progress of each.
-        say: Told what is waited for.
+        told: Called with an item and its progress.
+        say: Called with a line when this command waits for another one.
 
     Raises:
         WorkerError: Workers died again and again, or their scheduler is gone.
@@ -233,7 +234,7 @@ def _why_lost(name: str, error: BaseException) -> str:
 def _ended(
     executor: Executor, tasks: Mapping[Item, Task], told: Callable[[Item, Mapping[str, Any]], None]
 ) -> Iterator[tuple[Item, Future[Any]]]:
-    """Every item with its future once that is done; until then its progress is told."""
+    """Yields every item with its finished future; reports progress while it waits."""
     done: SimpleQueue[Future[Any]] = SimpleQueue()
     pending: dict[Future[Any], Item] = {}
     progress = {} if isinstance(executor, InProcess) else {item: Progress.of(task.path) for item, task in tasks.items()}
@@ -266,7 +267,7 @@ def _ended(
 
 @dataclass(frozen=True)
 class Progress:
-    """A file in which a worker notes what it has to tell, a line each."""
+    """Progress file of a task: one line of JSON per event."""
 
     path: Path
 
@@ -290,7 +291,7 @@ class Followed:
             path.unlink(missing_ok=True)
 
     def look(self) -> None:
-        """Tells what is new."""
+        """Reports what was added since the last look."""
         for folder in {path.parent for path in self.items}:
             for path in folder.glob("*.progress"):
                 if path in self.items:
